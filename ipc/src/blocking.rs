@@ -1,0 +1,82 @@
+//! The client half without an async runtime, for `leo hook`: one call on one connection, with every
+//! wait bounded.
+
+use crate::{
+    Call, Envelope, Fault, Generation, IpcError, Kind, codec,
+    frame::{self, MAX_BEFORE_HELLO, MAX_FRAME},
+    hello::{Hello, HelloReply, Role},
+};
+use std::{
+    os::unix::net::UnixStream,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+/// Pause before connecting again. macOS refuses a connection when the listener's backlog is full, and
+/// a supervisor that is being replaced leaves no socket for a moment; both pass.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Makes one call, connecting again until `within` is over. The call may reach the peer twice, which
+/// its idempotency key makes harmless.
+///
+/// # Errors
+/// The peer's refusal as [`IpcError::Fault`], [`IpcError::Deadline`], or why it could not be asked.
+pub fn call<C>(path: &Path, role: Role, call: C, within: Duration) -> Result<C::Reply, IpcError>
+where
+    C: Call,
+{
+    let body = codec::encode(&call.into_request())?;
+    let deadline = Instant::now() + within;
+    loop {
+        let error = match attempt::<C>(path, role, &body, deadline) {
+            Ok(reply) => return Ok(reply),
+            Err(e) => e,
+        };
+        if !error.is_retryable() || Instant::now() + PAUSE >= deadline {
+            return Err(error);
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+fn attempt<C: Call>(path: &Path, role: Role, body: &[u8], deadline: Instant) -> Result<C::Reply, IpcError> {
+    let mut socket =
+        UnixStream::connect(path).map_err(|source| IpcError::Connect { path: path.to_owned(), source })?;
+    set_deadline(&socket, deadline)?;
+    frame::write_blocking(&mut socket, &codec::encode(&Hello::new(role, Generation(0)))?, MAX_BEFORE_HELLO)?;
+    let request = Envelope { kind: Kind::Request, id: 1, body: body.to_vec() };
+    // The hello is frozen and the server answers in order, so the request need not wait for the reply.
+    frame::write_blocking(&mut socket, &codec::encode(&request)?, MAX_FRAME)?;
+    let reply = read(&mut socket, MAX_BEFORE_HELLO, deadline)?;
+    codec::decode::<HelloReply>(&reply)?.accept()?;
+    loop {
+        let envelope: Envelope = codec::decode(&read(&mut socket, MAX_FRAME, deadline)?)?;
+        match envelope.kind {
+            Kind::Reply => return codec::decode(&envelope.body),
+            Kind::Fault => return Err(IpcError::Fault(codec::decode::<Fault>(&envelope.body)?)),
+            _ => {}
+        }
+    }
+}
+
+fn read(socket: &mut UnixStream, limit: usize, deadline: Instant) -> Result<Vec<u8>, IpcError> {
+    set_deadline(socket, deadline)?;
+    match frame::read_blocking(socket, limit) {
+        Ok(Some(bytes)) => Ok(bytes),
+        Ok(None) => Err(IpcError::Closed),
+        Err(IpcError::Io { source, .. })
+            if matches!(source.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) =>
+        {
+            Err(IpcError::Deadline { ms: 0 })
+        }
+        Err(e) => Err(e),
+    }
+}
+
+fn set_deadline(socket: &UnixStream, deadline: Instant) -> Result<(), IpcError> {
+    // A timeout of zero means "none" to the system.
+    let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+    let io = |source| IpcError::Io { doing: "setting a timeout", source };
+    socket.set_read_timeout(Some(left)).map_err(io)?;
+    socket.set_write_timeout(Some(left)).map_err(io)
+}

@@ -1,0 +1,90 @@
+//! The hub's socket: every request it answers.
+
+use crate::{
+    Done,
+    agent::{
+        AgentIdentity, AgentRecord, AgentRecords, AuthAgent, BeginLaunch, EndLaunch, GetAgent, ListAgents,
+        PutAgent, RemoveAgent, ReportAgent, SetDesired, SetWaiting, Wake, WatchAgents,
+    },
+    chat::{
+        Accepted, AgentPost, AttachmentFile, CancelMessage, GetAttachment, GetMessage, ListMessages,
+        ListThreads, MarkRead, Message, MessagePage, PostNote, Posted, ReadMark, RetryMessage, SendMessage,
+        Threads,
+    },
+    delivery::{
+        BeginHandover, BindTurn, Delivery, Next, NextDelivery, OpenTurns, ReportOutcome, TurnInterrupted,
+        Turns,
+    },
+    event::{EventItem, EventPage, GetState, ListEvents, State, SubscribeEvents},
+    hook::ReportHook,
+};
+
+crate::rpc::requests! {
+    /// A request to the hub.
+    HubRequest {
+        /// All threads.
+        "chat.threads" => ListThreads(ListThreads) -> Threads,
+        /// A page of a thread.
+        "chat.messages" => ListMessages(ListMessages) -> MessagePage,
+        /// One message.
+        "chat.message" => GetMessage(GetMessage) -> Message,
+        /// A message from a person.
+        "chat.send" => SendMessage(SendMessage) -> Accepted,
+        /// Send a failed message again.
+        "chat.retry" => RetryMessage(RetryMessage) -> Message,
+        /// Take a waiting message back.
+        "chat.cancel" => CancelMessage(CancelMessage) -> Message,
+        /// Move the read mark.
+        "chat.read" => MarkRead(MarkRead) -> ReadMark,
+        /// A message from an agent.
+        "chat.post" => AgentPost(AgentPost) -> Posted,
+        /// A note from us.
+        "chat.note" => PostNote(PostNote) -> Posted,
+        /// An attachment's file.
+        "chat.attachment" => GetAttachment(GetAttachment) -> AttachmentFile,
+        /// Define or change an agent.
+        "agent.put" => PutAgent(PutAgent) -> AgentRecord,
+        /// All agents.
+        "agent.list" => ListAgents(ListAgents) -> AgentRecords,
+        /// One agent.
+        "agent.get" => GetAgent(GetAgent) -> AgentRecord,
+        /// Forget an agent.
+        "agent.remove" => RemoveAgent(RemoveAgent) -> Done,
+        /// What a person wants an agent to be.
+        "agent.desired" => SetDesired(SetDesired) -> AgentRecord,
+        /// Record a launch before it is made.
+        "agent.launch" => BeginLaunch(BeginLaunch) -> AgentRecord,
+        /// What was seen of a launch.
+        "agent.report" => ReportAgent(ReportAgent) -> AgentRecord,
+        /// A launch is over.
+        "agent.end" => EndLaunch(EndLaunch) -> AgentRecord,
+        /// What pending messages wait for.
+        "agent.waiting" => SetWaiting(SetWaiting) -> Done,
+        /// Whose token this is.
+        "agent.auth" => AuthAgent(AuthAgent) -> AgentIdentity,
+        /// The next message to hand over.
+        "delivery.next" => NextDelivery(NextDelivery) -> Next,
+        /// A message is about to be handed over.
+        "delivery.begin" => BeginHandover(BeginHandover) -> Delivery,
+        /// How an attempt ended.
+        "delivery.outcome" => ReportOutcome(ReportOutcome) -> Message,
+        /// The running turn, and messages without one.
+        "turn.open" => OpenTurns(OpenTurns) -> Turns,
+        /// The turn of a message.
+        "turn.bind" => BindTurn(BindTurn) -> Done,
+        /// The running turn was interrupted.
+        "turn.interrupted" => TurnInterrupted(TurnInterrupted) -> Done,
+        /// A hook's event.
+        "hook" => ReportHook(ReportHook) -> Done,
+        /// A page of the journal.
+        "event.list" => ListEvents(ListEvents) -> EventPage,
+        /// Everything an app begins with.
+        "state" => GetState(GetState) -> State,
+    }
+    streams {
+        /// The journal from a place on.
+        "event.subscribe" => SubscribeEvents(SubscribeEvents) -> EventItem,
+        /// What the agents worker has to look at.
+        "agent.watch" => WatchAgents(WatchAgents) -> Wake,
+    }
+}

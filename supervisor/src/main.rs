@@ -1,0 +1,3 @@
+//! The `leo` binary: dispatch by subcommand before anything heavy starts.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! The sole speaker to tmux: launches, adopts, stops and watches agents, and hands messages to them. It must not keep messages.

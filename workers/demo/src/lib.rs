@@ -1,0 +1,1 @@
+//! The built-in demo agent: a small terminal program that behaves as a harness.

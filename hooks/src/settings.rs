@@ -1,0 +1,59 @@
+//! The hooks that Claude Code is told to call. They are passed on its command line (`--settings`) and
+//! are merged with the person's own; no file of theirs is touched.
+
+use serde_json::{Map, Value, json};
+use std::path::Path;
+
+/// The events that we listen to, in Claude's spelling.
+pub const CLAUDE_EVENTS: [&str; 9] = [
+    "SessionStart",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "Stop",
+    "StopFailure",
+    "SessionEnd",
+    "Notification",
+];
+
+/// Seconds after which Claude ends a hook of ours. The hook bounds itself to one second; this is for a
+/// machine so loaded that it does not get that far.
+const TIMEOUT_S: u64 = 5;
+
+/// A settings object (`{"hooks": {…}}`) that makes Claude run `program hook` at every event of
+/// [`CLAUDE_EVENTS`]. The caller may add further keys before it passes it to `--settings`.
+///
+/// The command is in exec form, with `args`, so that no shell is involved and a path with blanks needs
+/// no quoting. A path that is not UTF-8 is written as well as it can be: JSON has no other text.
+pub fn claude_settings(program: &Path) -> Value {
+    let hook = json!({
+        "type": "command",
+        "command": program.to_string_lossy(),
+        "args": ["hook"],
+        "timeout": TIMEOUT_S,
+    });
+    let hooks: Map<String, Value> = CLAUDE_EVENTS
+        .iter()
+        .map(|event| ((*event).to_owned(), json!([{ "hooks": [hook.clone()] }])))
+        .collect();
+    json!({ "hooks": hooks })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_event_runs_the_program_without_a_shell() {
+        let settings = claude_settings(Path::new("/opt/a b/leo"));
+        let hooks = settings["hooks"].as_object().unwrap();
+        assert_eq!(hooks.len(), CLAUDE_EVENTS.len());
+        for event in CLAUDE_EVENTS {
+            let hook = &hooks[event][0]["hooks"][0];
+            assert_eq!(hook["command"], "/opt/a b/leo", "{event}");
+            assert_eq!(hook["args"], json!(["hook"]), "{event}");
+            assert_eq!(hook["type"], "command", "{event}");
+        }
+    }
+}

@@ -25,6 +25,7 @@ pub mod hub;
 pub mod id;
 pub mod mcp;
 pub mod paths;
+pub mod prompt;
 mod rpc;
 #[cfg(feature = "async")]
 pub mod server;

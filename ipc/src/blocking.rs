@@ -6,8 +6,13 @@ use crate::{
     frame::{self, MAX_BEFORE_HELLO, MAX_FRAME},
     hello::{Hello, HelloReply, Role},
 };
+use nix::{
+    fcntl::{FcntlArg, FdFlag, fcntl},
+    sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket},
+};
 use std::{
-    os::unix::net::UnixStream,
+    io,
+    os::{fd::AsRawFd, unix::net::UnixStream},
     path::Path,
     time::{Duration, Instant},
 };
@@ -15,6 +20,15 @@ use std::{
 /// Pause before connecting again. macOS refuses a connection when the listener's backlog is full, and
 /// a supervisor that is being replaced leaves no socket for a moment; both pass.
 const PAUSE: Duration = Duration::from_millis(10);
+
+/// How long a caller waits.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// As long as there is no socket, or nobody holds it: whether a daemon runs is known soon.
+    pub absent: Duration,
+    /// In all.
+    pub total: Duration,
+}
 
 /// Makes one call, connecting again until `within` is over. The call may reach the peer twice, which
 /// its idempotency key makes harmless.
@@ -25,23 +39,59 @@ pub fn call<C>(path: &Path, role: Role, call: C, within: Duration) -> Result<C::
 where
     C: Call,
 {
+    call_patiently(path, role, call, Patience { absent: within, total: within })
+}
+
+/// As [`call`], for a caller that waits less when there is no daemon at all.
+///
+/// # Errors
+/// As [`call`].
+pub fn call_patiently<C>(path: &Path, role: Role, call: C, patience: Patience) -> Result<C::Reply, IpcError>
+where
+    C: Call,
+{
     let body = codec::encode(&call.into_request())?;
-    let deadline = Instant::now() + within;
+    let start = Instant::now();
     loop {
-        let error = match attempt::<C>(path, role, &body, deadline) {
+        let error = match attempt::<C>(path, role, &body, start + patience.total) {
             Ok(reply) => return Ok(reply),
             Err(e) => e,
         };
-        if !error.is_retryable() || Instant::now() + PAUSE >= deadline {
+        let bound = if is_absent(&error) { patience.absent.min(patience.total) } else { patience.total };
+        if matches!(error, IpcError::Deadline { .. }) {
+            let ms = u64::try_from(patience.total.as_millis()).unwrap_or(u64::MAX);
+            return Err(IpcError::Deadline { ms });
+        }
+        if !error.is_retryable() || start.elapsed() + PAUSE >= bound {
             return Err(error);
         }
         std::thread::sleep(PAUSE);
     }
 }
 
+/// Whether nobody holds the socket at all.
+fn is_absent(error: &IpcError) -> bool {
+    matches!(error, IpcError::Connect { source, .. }
+        if matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused))
+}
+
+/// Connects without ever waiting: with a full backlog a plain connect would wait for as long as the
+/// peer hangs, and no timeout of the standard library covers it.
+fn connect_now(path: &Path) -> io::Result<UnixStream> {
+    let address = UnixAddr::new(path)?;
+    let fd = socket(AddressFamily::Unix, SockType::Stream, SockFlag::empty(), None)?;
+    // Not at creation: macOS has no flag for it, and a hook starts nothing that could inherit it.
+    fcntl(&fd, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
+    let stream = UnixStream::from(fd);
+    stream.set_nonblocking(true)?;
+    connect(stream.as_raw_fd(), &address)?;
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
 fn attempt<C: Call>(path: &Path, role: Role, body: &[u8], deadline: Instant) -> Result<C::Reply, IpcError> {
     let mut socket =
-        UnixStream::connect(path).map_err(|source| IpcError::Connect { path: path.to_owned(), source })?;
+        connect_now(path).map_err(|source| IpcError::Connect { path: path.to_owned(), source })?;
     set_deadline(&socket, deadline)?;
     frame::write_blocking(&mut socket, &codec::encode(&Hello::new(role, Generation(0)))?, MAX_BEFORE_HELLO)?;
     let request = Envelope { kind: Kind::Request, id: 1, body: body.to_vec() };
@@ -65,7 +115,7 @@ fn read(socket: &mut UnixStream, limit: usize, deadline: Instant) -> Result<Vec<
         Ok(Some(bytes)) => Ok(bytes),
         Ok(None) => Err(IpcError::Closed),
         Err(IpcError::Io { source, .. })
-            if matches!(source.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) =>
+            if matches!(source.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) =>
         {
             Err(IpcError::Deadline { ms: 0 })
         }

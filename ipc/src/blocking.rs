@@ -89,6 +89,25 @@ fn connect_now(path: &Path) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
+/// Connects and shakes hands. Afterwards reading and writing wait without a bound, unless the caller
+/// sets one.
+///
+/// # Errors
+/// [`IpcError::Connect`] when nobody accepts, [`IpcError::Deadline`], or what the handshake said.
+pub fn connect_to(path: &Path, role: Role, within: Duration) -> Result<UnixStream, IpcError> {
+    let deadline = Instant::now() + within;
+    let mut socket =
+        connect_now(path).map_err(|source| IpcError::Connect { path: path.to_owned(), source })?;
+    set_deadline(&socket, deadline)?;
+    frame::write_blocking(&mut socket, &codec::encode(&Hello::new(role, Generation(0)))?, MAX_BEFORE_HELLO)?;
+    let reply = read(&mut socket, MAX_BEFORE_HELLO, deadline)?;
+    codec::decode::<HelloReply>(&reply)?.accept()?;
+    let io = |source| IpcError::Io { doing: "setting a timeout", source };
+    socket.set_read_timeout(None).map_err(io)?;
+    socket.set_write_timeout(None).map_err(io)?;
+    Ok(socket)
+}
+
 fn attempt<C: Call>(path: &Path, role: Role, body: &[u8], deadline: Instant) -> Result<C::Reply, IpcError> {
     let mut socket =
         connect_now(path).map_err(|source| IpcError::Connect { path: path.to_owned(), source })?;

@@ -3,6 +3,14 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Longest JSON-RPC line in bytes, in either direction: what rmcp and the clients accept. A tool's
+/// result may hold an image.
+pub const MAX_LINE: usize = 16 * 1024 * 1024;
+
+/// Largest frame once the token was checked. Larger than on other sockets, because the line is the
+/// payload; there are only an agent's own shims on it.
+pub const MAX_LINE_FRAME: usize = MAX_LINE + 64 * 1024;
+
 /// A frame from the shim.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "t", rename_all = "snake_case")]
@@ -11,13 +19,20 @@ pub enum FromShim {
     Token {
         /// The token.
         token: String,
+        /// The folder that the harness started the shim in, to which relative paths refer.
+        #[serde(default)]
+        cwd: Option<String>,
+        /// Whether the caller is a dispatched subagent, which may not use the tools.
+        #[serde(default)]
+        dispatched: bool,
     },
     /// One JSON-RPC message from the harness.
     Line {
         /// The message, without its newline.
         json: String,
-        /// The call's idempotency key, on requests: (launch, JSON-RPC id). The same key after a
-        /// reconnect asks for the same call.
+        /// The call's idempotency key, on requests: launch, shim and the request's number in it (a
+        /// second shim of the same launch counts its JSON-RPC ids from the start again). The same key
+        /// after a reconnect asks for the same call.
         #[serde(default)]
         call_key: Option<String>,
     },

@@ -1,1 +1,146 @@
-//! The truth: chat.db, the event journal and every decision about state. It must not speak HTTP, tmux or MCP.
+//! The truth: chat.db, the event journal and every decision about state.
+//!
+//! It must not speak HTTP, tmux or MCP. Every change is one transaction with its event; what was
+//! answered is on disk. Start is recovery: nothing here depends on having been stopped well.
+
+mod agent;
+mod chat;
+mod delivery;
+mod error;
+mod hook;
+mod ids;
+mod journal;
+mod message;
+mod note;
+mod post;
+mod prompt;
+mod reader;
+mod schema;
+mod serve;
+mod spool;
+mod state;
+#[cfg(test)]
+mod tests;
+mod turn;
+mod watch;
+mod workers;
+mod writer;
+
+use crate::{
+    error::OpenError, ids::Ids, journal::Journal, reader::Readers, serve::Hub, watch::Watchers,
+    writer::Writer,
+};
+use leo_ipc::{ExitCode, MessageId, paths::Home, server};
+use leo_runtime::{Threads, Worker, WorkerError};
+use rusqlite::OptionalExtension;
+use std::{sync::Arc, time::Duration};
+
+/// Threads for decoding, reading and streaming; the writer has its own.
+const THREADS: usize = 2;
+
+/// How often spooled hook events are looked for when no hook brings them along.
+const SPOOL_EVERY: Duration = Duration::from_secs(2);
+
+/// How often old events and hook keys are deleted.
+const PRUNE_EVERY: Duration = Duration::from_secs(300);
+
+/// Runs the hub worker.
+pub fn worker() -> ExitCode {
+    leo_runtime::run("hub", Threads::Many(THREADS), run)
+}
+
+async fn run(mut worker: Worker) -> Result<(), WorkerError> {
+    let listener = worker.unix_listener("hub")?;
+    let hub = open(worker.home.clone()).map_err(|e| {
+        let source = std::error::Error::source(&e).map(|s| format!(": {s}")).unwrap_or_default();
+        let text = format!("{e}{source}");
+        if e.is_permanent() { WorkerError::Permanent(text) } else { WorkerError::Failure(text) }
+    })?;
+    hub.drain_spool().await;
+    tokio::spawn(upkeep(hub.clone()));
+    tokio::spawn(report_workers(hub.clone(), worker.workers()));
+    let writer = hub.writer.clone();
+    worker.ready(move || {
+        let writer = writer.clone();
+        async move { writer.flush().await }
+    })?;
+    server::serve(listener, Arc::new(hub.clone()), worker.drain.clone()).await;
+    // What was accepted is committed before the process ends; what was not will be asked again.
+    hub.writer.flush().await;
+    Ok(())
+}
+
+/// Opens the database and starts the writer.
+pub(crate) fn open(home: Home) -> Result<Hub, OpenError> {
+    let path = home.database();
+    let at = |source| OpenError::Open { path: home.database(), source };
+    let db = schema::open_writer(&path)?;
+    let epoch: String =
+        db.query_row("SELECT value FROM meta WHERE key = 'epoch'", [], |row| row.get(0)).map_err(at)?;
+    // The counter outlives pruning and deletion, so numbers are never given twice.
+    let head: u64 = db
+        .query_row("SELECT seq FROM sqlite_sequence WHERE name = 'events'", [], |row| row.get(0))
+        .optional()
+        .map_err(at)?
+        .unwrap_or(0);
+    let newest: Option<String> =
+        db.query_row("SELECT max(id) FROM messages", [], |row| row.get(0)).map_err(at)?;
+    let ids = Ids::after(newest.map(MessageId).as_ref());
+    let journal = Arc::new(Journal::new(epoch, head));
+    let watchers = Arc::new(Watchers::default());
+    let writer = Writer::start(db, ids, head, journal.clone(), watchers.clone())
+        .map_err(|e| OpenError::Thread { source: e })?;
+    let tmux_socket: Arc<str> = home.tmux_server().into();
+    let readers = Readers::new(path);
+    Ok(Hub { home, tmux_socket, writer, readers, journal, watchers, spooling: Arc::default() })
+}
+
+async fn upkeep(hub: Hub) {
+    let mut since_prune = PRUNE_EVERY;
+    loop {
+        tokio::time::sleep(SPOOL_EVERY).await;
+        if hub.home.spool().exists() {
+            hub.drain_spool().await;
+        }
+        since_prune += SPOOL_EVERY;
+        if since_prune >= PRUNE_EVERY {
+            since_prune = Duration::ZERO;
+            let pruned = hub
+                .writer
+                .run(|tx| {
+                    hook::prune(tx)?;
+                    journal::prune(tx.db, tx.now.millis())
+                })
+                .await;
+            if let Err(fault) = pruned {
+                tracing::warn!(%fault, "old events could not be deleted");
+            }
+        }
+    }
+}
+
+async fn report_workers(
+    hub: Hub,
+    mut workers: tokio::sync::watch::Receiver<Vec<leo_ipc::control::WorkerStatus>>,
+) {
+    let mut known = Vec::new();
+    loop {
+        let now = workers.borrow_and_update().clone();
+        let changes = workers::changes(&known, &now);
+        if !changes.is_empty() {
+            let stored = hub
+                .writer
+                .run(move |tx| {
+                    changes.into_iter().try_for_each(|change| tx.emit("worker_state_changed", change))
+                })
+                .await;
+            if let Err(fault) = stored {
+                tracing::warn!(%fault, "a worker's change could not be journaled");
+            }
+        }
+        known = now;
+        if workers.changed().await.is_err() {
+            return;
+        }
+    }
+}

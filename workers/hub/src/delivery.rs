@@ -1,0 +1,262 @@
+//! Deliveries: the queue of each agent, the hand-over, and its outcome. A row goes
+//! `queued → handed → done`; only `queued` may be handed over, and `handed` without evidence is never
+//! handed over again by itself.
+
+use crate::{
+    agent,
+    error::Outcome,
+    message::{self, word},
+    note,
+    turn::{self, Handed, TurnState},
+    writer::Tx,
+};
+use leo_ipc::{
+    AgentName, Fault, LaunchId, MessageId, Time,
+    agent::Wake,
+    chat::{FailedReason, Message, MessageState},
+    delivery::{
+        BeginHandover, BindTurn, Delivery, Next, OpenTurns, Outcome as Ended, ReportOutcome, TurnInterrupted,
+        Turns, Unbound,
+    },
+};
+use rusqlite::{Connection, OptionalExtension, Row};
+
+/// A delivered message without a turn of its own waits this long for it (seed 001, "Replies").
+const TURN_WAIT_MS: i64 = 30 * 60 * 1000;
+
+const COLUMNS: &str = "message_id, attempts, prompt, launch, handed_at, handed_prompt, phase";
+
+fn from_row(row: &Row<'_>, agent: &AgentName, now: Time) -> Result<Delivery, rusqlite::Error> {
+    let attempts: u32 = row.get(1)?;
+    let handed = row.get::<_, String>(6)? == "handed";
+    Ok(Delivery {
+        agent: agent.clone(),
+        message_id: MessageId(row.get(0)?),
+        attempt: if handed { attempts } else { attempts + 1 },
+        prompt: row.get(2)?,
+        launch: row.get::<_, Option<String>>(3)?.filter(|_| handed).map(LaunchId),
+        handed_ms_ago: row.get::<_, Option<i64>>(4)?.filter(|_| handed).map(|at| now.millis() - at),
+        handed_prompt: row.get::<_, Option<String>>(5)?.filter(|_| handed),
+    })
+}
+
+fn first(db: &Connection, agent: &AgentName, phase: &str, now: Time) -> Outcome<Option<Delivery>> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM deliveries WHERE agent = ?1 AND phase = ?2 AND phase <> 'done' ORDER BY message_id LIMIT 1"
+    );
+    let mut statement = db.prepare_cached(&sql)?;
+    Ok(statement.query_row([agent.as_str(), phase], |row| from_row(row, agent, now)).optional()?)
+}
+
+/// The next message to hand over, and the one in doubt.
+pub(crate) fn next(db: &Connection, agent: &AgentName) -> Outcome<Next> {
+    agent::must_exist(db, agent)?;
+    let now = Time::now();
+    Ok(Next { delivery: first(db, agent, "queued", now)?, in_doubt: first(db, agent, "handed", now)? })
+}
+
+/// The oldest message that waits to be handed over.
+pub(crate) fn first_queued(db: &Connection, agent: &AgentName) -> Outcome<Option<MessageId>> {
+    Ok(first(db, agent, "queued", Time::now())?.map(|d| d.message_id))
+}
+
+/// The message that was handed over and has no outcome yet.
+pub(crate) fn handed(db: &Connection, agent: &AgentName) -> Outcome<Option<Handed>> {
+    let found = first(db, agent, "handed", Time::now())?;
+    Ok(found.map(|d| Handed { message_id: d.message_id, prompt: d.handed_prompt.unwrap_or(d.prompt) }))
+}
+
+/// Whether a delivered message still waits for its turn.
+pub(crate) fn has_unbound(db: &Connection, agent: &AgentName, now: Time) -> Outcome<bool> {
+    Ok(!unbound(db, agent, now)?.is_empty())
+}
+
+fn unbound(db: &Connection, agent: &AgentName, now: Time) -> Outcome<Vec<Unbound>> {
+    let mut statement = db.prepare_cached(
+        "SELECT message_id, coalesce(handed_prompt, prompt) FROM deliveries
+         WHERE agent = ?1 AND turn = 'unbound' AND done_at > ?2 ORDER BY message_id",
+    )?;
+    let since = now.millis() - TURN_WAIT_MS;
+    let rows = statement.query_map(rusqlite::params![agent.as_str(), since], |row| {
+        Ok(Unbound { message_id: MessageId(row.get(0)?), prompt: row.get(1)? })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Records that a message is about to be handed over.
+pub(crate) fn begin(tx: &mut Tx<'_>, tmux_socket: &str, request: &BeginHandover) -> Outcome<Delivery> {
+    let record = agent::load(tx.db, tmux_socket, &request.agent)?;
+    agent::must_be_current(&record, &request.launch)?;
+    if let Some(doubt) = first(tx.db, &request.agent, "handed", tx.now)? {
+        let same = doubt.message_id == request.message_id && doubt.attempt == request.attempt;
+        if same && doubt.launch.as_ref() == Some(&request.launch) {
+            return Ok(doubt);
+        }
+        let text = format!("message {} was handed over before and has no outcome yet", doubt.message_id);
+        return Err(Fault::new("in_doubt", text).into());
+    }
+    let changed = tx.db.execute(
+        "UPDATE deliveries SET phase = 'handed', attempts = ?3, launch = ?4, route = ?5, handed_prompt = ?6,
+         handed_at = ?7 WHERE message_id = ?1 AND agent = ?2 AND phase = 'queued' AND attempts = ?3 - 1",
+        rusqlite::params![
+            request.message_id.as_str(),
+            request.agent.as_str(),
+            request.attempt,
+            request.launch.as_str(),
+            word(request.route),
+            request.handed_prompt,
+            tx.now.millis(),
+        ],
+    )?;
+    if changed == 0 {
+        return Err(Fault::new("not_pending", "the message no longer waits to be handed over").into());
+    }
+    let delivery = first(tx.db, &request.agent, "handed", tx.now)?;
+    delivery.ok_or_else(|| Fault::internal("a delivery vanished inside its transaction").into())
+}
+
+/// Records that the harness has a message.
+pub(crate) fn delivered(tx: &mut Tx<'_>, agent: &AgentName, id: &MessageId, bound: bool) -> Outcome<()> {
+    let changed = tx.db.execute(
+        "UPDATE deliveries SET phase = 'done', done_at = ?2, turn = ?3 WHERE message_id = ?1 AND phase = 'handed'",
+        rusqlite::params![id.as_str(), tx.now.millis(), if bound { "bound" } else { "unbound" }],
+    )?;
+    if changed == 0 {
+        return Ok(());
+    }
+    tx.db.execute(
+        "UPDATE messages SET state = 'delivered', failed_reason = NULL WHERE id = ?1",
+        [id.as_str()],
+    )?;
+    message::emit_changed(tx, id, "state")?;
+    tx.wake(Wake::Outbox { name: agent.clone() });
+    Ok(())
+}
+
+/// Records how an attempt ended; only the first outcome counts.
+pub(crate) fn outcome(tx: &mut Tx<'_>, request: &ReportOutcome) -> Outcome<Message> {
+    let message = message::find(tx.db, &request.agent, &request.message_id)?;
+    let (phase, attempts): (String, u32) = tx
+        .db
+        .prepare_cached("SELECT phase, attempts FROM deliveries WHERE message_id = ?1")?
+        .query_row([request.message_id.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?
+        .ok_or_else(|| Fault::bad_request("that message is not one that is delivered"))?;
+    let handed = phase == "handed" && attempts == request.attempt;
+    // A message can fail before it was ever handed over: the agent does not start.
+    let queued = phase == "queued" && attempts + 1 == request.attempt;
+    match (&request.outcome, handed, queued) {
+        (Ended::Delivered { prompt_id }, true, _) => {
+            delivered(tx, &request.agent, &request.message_id, prompt_id.is_some())?;
+            if let Some(prompt_id) = prompt_id {
+                claim_turn(tx, &request.agent, prompt_id, &request.message_id)?;
+            }
+            message::load(tx.db, &request.message_id)
+        }
+        (Ended::NotApplied {}, true, _) => {
+            tx.db.execute(
+                "UPDATE deliveries SET phase = 'queued', launch = NULL, handed_prompt = NULL, handed_at = NULL
+                 WHERE message_id = ?1",
+                [request.message_id.as_str()],
+            )?;
+            tx.wake(Wake::Outbox { name: request.agent.clone() });
+            message::emit_changed(tx, &request.message_id, "state")
+        }
+        (Ended::Failed { reason, note }, true, _) | (Ended::Failed { reason, note }, _, true) => {
+            fail(tx, request, *reason, note)
+        }
+        (Ended::Unproven { note }, true, _) => fail(tx, request, FailedReason::Unproven, note),
+        _ if message.state == MessageState::Pending => {
+            Err(Fault::new("stale_attempt", "that attempt is not the one in progress").into())
+        }
+        _ => Ok(message),
+    }
+}
+
+fn fail(tx: &mut Tx<'_>, request: &ReportOutcome, reason: FailedReason, text: &str) -> Outcome<Message> {
+    let id = request.message_id.as_str();
+    tx.db.execute(
+        "UPDATE deliveries SET phase = 'done', done_at = ?2, attempts = ?3 WHERE message_id = ?1",
+        rusqlite::params![id, tx.now.millis(), request.attempt],
+    )?;
+    tx.db.execute(
+        "UPDATE messages SET state = 'failed', failed_reason = ?2 WHERE id = ?1",
+        [id, &word(reason)],
+    )?;
+    let message = message::emit_changed(tx, &request.message_id, "state")?;
+    note::post(tx, &request.agent, &format!("failed:{id}:{}", request.attempt), text)?;
+    tx.wake(Wake::Outbox { name: request.agent.clone() });
+    Ok(message)
+}
+
+/// Fails everything that still waits for an agent.
+pub(crate) fn fail_all(tx: &mut Tx<'_>, agent: &AgentName, text: &str) -> Outcome<()> {
+    for phase in ["handed", "queued"] {
+        while let Some(delivery) = first(tx.db, agent, phase, tx.now)? {
+            let (reason, note) = match phase {
+                "handed" => (FailedReason::Unproven, format!("{text} It may have been applied.")),
+                _ => (FailedReason::AgentUnreachable, text.to_owned()),
+            };
+            let request = ReportOutcome {
+                agent: agent.clone(),
+                message_id: delivery.message_id.clone(),
+                attempt: delivery.attempt,
+                outcome: Ended::Failed { reason, note: note.clone() },
+            };
+            fail(tx, &request, reason, &note)?;
+        }
+    }
+    Ok(())
+}
+
+/// The running turn and the messages without one.
+pub(crate) fn open_turns(db: &Connection, request: &OpenTurns) -> Outcome<Turns> {
+    Ok(Turns {
+        running: turn::running(db, &request.agent)?.map(|t| t.prompt_id),
+        unbound: unbound(db, &request.agent, Time::now())?,
+    })
+}
+
+/// Records which turn a message started.
+pub(crate) fn bind(tx: &mut Tx<'_>, request: &BindTurn) -> Outcome<()> {
+    let state = if request.prompt_id.is_some() { "bound" } else { "folded" };
+    let changed = tx.db.execute(
+        "UPDATE deliveries SET turn = ?2 WHERE message_id = ?1 AND turn = 'unbound'",
+        [request.message_id.as_str(), state],
+    )?;
+    match &request.prompt_id {
+        Some(prompt_id) if changed > 0 => claim_turn(tx, &request.agent, prompt_id, &request.message_id),
+        _ => Ok(()),
+    }
+}
+
+/// Gives a turn its message, and posts the answer that was waiting for it.
+fn claim_turn(tx: &mut Tx<'_>, agent: &AgentName, prompt_id: &str, message_id: &MessageId) -> Outcome<()> {
+    match turn::find(tx.db, agent, prompt_id)? {
+        None => turn::begin(tx, agent, prompt_id, Some(message_id)),
+        Some(found) if found.message_id.is_none() => {
+            tx.db.execute(
+                "UPDATE turns SET message_id = ?3 WHERE agent = ?1 AND prompt_id = ?2",
+                [agent.as_str(), prompt_id, message_id.as_str()],
+            )?;
+            let answer: Option<String> = tx.db.query_row(
+                "SELECT answer FROM turns WHERE agent = ?1 AND prompt_id = ?2",
+                [agent.as_str(), prompt_id],
+                |row| row.get(0),
+            )?;
+            match answer {
+                Some(text) if !found.posted => turn::reply(tx, agent, prompt_id, message_id, &text),
+                _ => Ok(()),
+            }
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// Ends a turn that was interrupted, which no hook says.
+pub(crate) fn interrupted(tx: &mut Tx<'_>, tmux_socket: &str, request: &TurnInterrupted) -> Outcome<()> {
+    let record = agent::load(tx.db, tmux_socket, &request.agent)?;
+    agent::must_be_current(&record, &request.launch)?;
+    turn::end(tx, &request.agent, &request.prompt_id, TurnState::Interrupted)?;
+    agent::set_activity(tx, tmux_socket, &request.agent, leo_ipc::agent::Activity::Idle)
+}

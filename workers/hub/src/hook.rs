@@ -1,0 +1,102 @@
+//! A hook's event, recorded: the decision of `turn.rs` carried out in one transaction.
+
+use crate::{
+    agent, delivery,
+    error::Outcome,
+    turn::{self, Action, Scene},
+    writer::Tx,
+};
+use leo_ipc::{
+    AgentName,
+    agent::{AgentIdentity, Wake},
+    hook::{HookEvent, ReportHook},
+    id::token_hash,
+};
+
+/// Hook keys are remembered this long; a hook process lives for seconds, a spooled event for as long
+/// as the system was down, and then its file is gone.
+const REMEMBER_KEYS_MS: i64 = 24 * 3600 * 1000;
+
+/// Records a hook's event; the same key does it once.
+pub(crate) fn report(tx: &mut Tx<'_>, tmux_socket: &str, request: &ReportHook) -> Outcome<()> {
+    let who = agent::authenticate_any(tx.db, &token_hash(&request.token))?;
+    let fresh = tx
+        .db
+        .prepare_cached("INSERT INTO hook_keys (key, at) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?
+        .execute(rusqlite::params![request.hook_key.as_str(), tx.now.millis()])?;
+    if fresh == 0 {
+        return Ok(());
+    }
+    let event = &request.event;
+    let current = follow_session(tx, &who, event)?;
+    let scene = scene(tx, &who.name, event)?;
+    for action in turn::step(&scene, event) {
+        apply(tx, tmux_socket, &who.name, current, action)?;
+    }
+    tx.wake(Wake::Hook { name: who.name, launch: who.launch, event: Box::new(without_texts(event)) });
+    Ok(())
+}
+
+/// Forgets old hook keys.
+pub(crate) fn prune(tx: &mut Tx<'_>) -> Outcome<()> {
+    tx.db.execute("DELETE FROM hook_keys WHERE at < ?1", [tx.now.millis() - REMEMBER_KEYS_MS])?;
+    Ok(())
+}
+
+/// Takes the session's id and transcript from the event: they change with `/clear`, and are never
+/// computed. Says whether the event's launch is the current one.
+fn follow_session(tx: &mut Tx<'_>, who: &AgentIdentity, event: &HookEvent) -> Outcome<bool> {
+    let current: bool = tx.db.query_row(
+        "SELECT coalesce(launch, '') = ?2 FROM agents WHERE name = ?1",
+        [who.name.as_str(), who.launch.as_str()],
+        |row| row.get(0),
+    )?;
+    // A session that ends names itself for the last time; its successor has spoken or will.
+    if current && event.agent_id.is_none() && event.name != "SessionEnd" {
+        tx.db.execute(
+            "UPDATE agents SET session_id = coalesce(?2, session_id), transcript_path = coalesce(?3, transcript_path),
+             last_activity_at = ?4 WHERE name = ?1",
+            rusqlite::params![who.name.as_str(), event.session_id, event.transcript_path, tx.now.millis()],
+        )?;
+    }
+    Ok(current)
+}
+
+fn scene(tx: &Tx<'_>, agent: &AgentName, event: &HookEvent) -> Outcome<Scene> {
+    let named = match &event.prompt_id {
+        Some(id) => turn::find(tx.db, agent, id)?,
+        None => None,
+    };
+    Ok(Scene {
+        running: turn::running(tx.db, agent)?,
+        named,
+        handed: delivery::handed(tx.db, agent)?,
+        unbound: delivery::has_unbound(tx.db, agent, tx.now)?,
+    })
+}
+
+fn apply(
+    tx: &mut Tx<'_>,
+    tmux_socket: &str,
+    agent: &AgentName,
+    current: bool,
+    action: Action,
+) -> Outcome<()> {
+    match action {
+        Action::Deliver { message_id, bound } => delivery::delivered(tx, agent, &message_id, bound),
+        Action::Begin { prompt_id, message_id } => turn::begin(tx, agent, &prompt_id, message_id.as_ref()),
+        Action::End { prompt_id, state } => turn::end(tx, agent, &prompt_id, state),
+        Action::Keep { prompt_id, answer } => turn::keep(tx, agent, &prompt_id, answer.as_deref()),
+        Action::Reply { prompt_id, message_id, text } => {
+            turn::reply(tx, agent, &prompt_id, &message_id, &text)
+        }
+        Action::FailureNote { prompt_id, error, .. } => turn::failure_note(tx, agent, &prompt_id, &error),
+        // A late event of an old launch is history: it says nothing about what the agent does now.
+        Action::Activity(activity) if current => agent::set_activity(tx, tmux_socket, agent, activity),
+        Action::Activity(_) => Ok(()),
+    }
+}
+
+fn without_texts(event: &HookEvent) -> HookEvent {
+    HookEvent { prompt: None, last_assistant_message: None, error: None, ..event.clone() }
+}

@@ -1,0 +1,251 @@
+//! Messages from agents: text and files. Files are copied into the state folder before the message
+//! is stored, so that a stored message never names bytes that are not there.
+
+use crate::{
+    agent,
+    error::Outcome,
+    message::{self, New},
+    turn,
+    writer::Tx,
+};
+use leo_ipc::{
+    AgentName, Fault, MessageId,
+    chat::{
+        AgentPost, Direction, MAX_POST_FILE_BYTES, MAX_POST_FILES, MAX_POST_TEXT, MessageKind, MessageState,
+        Posted,
+    },
+    paths::Home,
+};
+use rusqlite::Connection;
+use std::{
+    fs::{self, File, OpenOptions},
+    io::Read,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+/// Longest file name on disk in bytes; every file system we meet takes 255.
+const MAX_NAME: usize = 200;
+
+/// A file that lies in its final place, waiting for its row.
+#[derive(Debug, Clone)]
+pub(crate) struct Staged {
+    id: String,
+    filename: String,
+    mime: String,
+    bytes: u64,
+    path: PathBuf,
+}
+
+/// Checks what can be checked without the database.
+pub(crate) fn check(request: &AgentPost) -> Result<(), Fault> {
+    if request.text.trim().is_empty() && request.files.is_empty() {
+        return Err(Fault::bad_request("at $: a post needs text, files or both"));
+    }
+    if request.text.len() > MAX_POST_TEXT {
+        let text = format!("at $.text: {} bytes, at most {MAX_POST_TEXT} are possible", request.text.len());
+        return Err(Fault::new("too_large", text));
+    }
+    if request.files.len() > MAX_POST_FILES {
+        let text =
+            format!("at $.files: {} files, at most {MAX_POST_FILES} are possible", request.files.len());
+        return Err(Fault::bad_request(text));
+    }
+    Ok(())
+}
+
+/// The post that the same key has made, if it has.
+pub(crate) fn repeated(db: &Connection, request: &AgentPost) -> Outcome<Option<Posted>> {
+    agent::must_exist(db, &request.agent)?;
+    let id = message::by_dedupe(db, &request.agent, &dedupe(request))?;
+    Ok(id.map(|message_id| Posted { message_id }))
+}
+
+fn dedupe(request: &AgentPost) -> String {
+    format!("post:{}", request.call_key)
+}
+
+/// Copies the files of a post into the state folder. On an error nothing of them stays.
+pub(crate) fn stage(home: &Home, request: &AgentPost) -> Result<Vec<Staged>, Fault> {
+    let mut staged = Vec::new();
+    for (index, file) in request.files.iter().enumerate() {
+        match stage_one(home, &request.agent, Path::new(file)) {
+            Ok(one) => staged.push(one),
+            Err(reason) => {
+                discard(&staged);
+                return Err(Fault::bad_request(format!("at $.files[{index}]: {file:?}: {reason}")));
+            }
+        }
+    }
+    Ok(staged)
+}
+
+/// Deletes staged files whose post did not happen.
+pub(crate) fn discard(staged: &[Staged]) {
+    for file in staged {
+        if let Some(dir) = file.path.parent() {
+            // What cannot be deleted is an orphan without a row, which nobody can ask for.
+            let _ = fs::remove_dir_all(dir);
+        }
+    }
+}
+
+fn stage_one(home: &Home, agent: &AgentName, source: &Path) -> Result<Staged, String> {
+    if !source.is_absolute() {
+        return Err("the path must be absolute".to_owned());
+    }
+    // Opened first and asked afterwards, so that what was checked is what is copied. A fifo would
+    // block the open without O_NONBLOCK.
+    let mut input = OpenOptions::new()
+        .read(true)
+        .custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits())
+        .open(source)
+        .map_err(|e| e.to_string())?;
+    let meta = input.metadata().map_err(|e| e.to_string())?;
+    if !meta.is_file() {
+        return Err("not a regular file".to_owned());
+    }
+    if meta.len() > MAX_POST_FILE_BYTES {
+        return Err(format!("{} bytes, at most {MAX_POST_FILE_BYTES} are possible", meta.len()));
+    }
+    let filename = source.file_name().map_or_else(|| "file".to_owned(), |n| n.to_string_lossy().into_owned());
+    let id = uuid::Uuid::now_v7().hyphenated().to_string();
+    let dir = home.attachment_dir(agent, &id);
+    let path = dir.join(disk_name(&filename));
+    let written = copy(&mut input, &dir, &path);
+    match written {
+        Ok(bytes) => {
+            let mime = mime_guess::from_path(&filename).first_or_octet_stream().to_string();
+            Ok(Staged { id, filename, mime, bytes, path })
+        }
+        Err(e) => {
+            let _ = fs::remove_dir_all(&dir);
+            Err(format!("it could not be copied: {e}"))
+        }
+    }
+}
+
+fn copy(input: &mut File, dir: &Path, path: &Path) -> std::io::Result<u64> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    let mut output = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    // A file that grows while it is read is cut, not followed.
+    let bytes = std::io::copy(&mut input.take(MAX_POST_FILE_BYTES), &mut output)?;
+    output.sync_all()?;
+    File::open(dir)?.sync_all()?;
+    Ok(bytes)
+}
+
+/// A name that every file system takes; people see the original.
+fn disk_name(name: &str) -> String {
+    let mut safe: String = name.chars().map(|c| if c == '/' || c.is_control() { '_' } else { c }).collect();
+    while safe.len() > MAX_NAME {
+        safe.pop();
+    }
+    if safe.is_empty() || safe == "." || safe == ".." { "file".to_owned() } else { safe }
+}
+
+/// Stores the message. The agent has spoken for itself in this turn, so its last words are not posted
+/// as well (seed 001, "Replies").
+pub(crate) fn store(tx: &mut Tx<'_>, request: &AgentPost, staged: &[Staged]) -> Outcome<Posted> {
+    agent::must_exist(tx.db, &request.agent)?;
+    let dedupe = dedupe(request);
+    if let Some(message_id) = message::by_dedupe(tx.db, &request.agent, &dedupe)? {
+        discard(staged);
+        return Ok(Posted { message_id });
+    }
+    if let Some(reply_to) = &request.reply_to {
+        message::find(tx.db, &request.agent, reply_to)?;
+    }
+    let new = New {
+        agent: &request.agent,
+        direction: Direction::Out,
+        kind: if staged.is_empty() { MessageKind::Text } else { MessageKind::File },
+        text: &request.text,
+        state: MessageState::None,
+        reply_to: request.reply_to.as_ref(),
+        client_msg_id: None,
+        dedupe: Some(&dedupe),
+    };
+    let message_id = message::insert(tx, &new)?;
+    add_files(tx, &message_id, staged)?;
+    turn::mark_posted(tx, &request.agent)?;
+    message::emit_new(tx, &message_id)?;
+    Ok(Posted { message_id })
+}
+
+fn add_files(tx: &mut Tx<'_>, message_id: &MessageId, staged: &[Staged]) -> Outcome<()> {
+    for (position, file) in staged.iter().enumerate() {
+        tx.db.execute(
+            "INSERT INTO attachments (id, message_id, position, filename, mime, bytes, path)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            rusqlite::params![
+                file.id,
+                message_id.as_str(),
+                position,
+                file.filename,
+                file.mime,
+                file.bytes,
+                file.path.to_string_lossy(),
+            ],
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn post(files: Vec<String>) -> AgentPost {
+        AgentPost {
+            agent: "a".parse().unwrap(),
+            launch: None,
+            call_key: "k".into(),
+            text: String::new(),
+            files,
+            reply_to: None,
+        }
+    }
+
+    #[test]
+    fn copies_regular_files_and_says_what_is_wrong_with_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::at(dir.path().join("home")).unwrap();
+        let good = dir.path().join("a b ü.txt");
+        fs::write(&good, b"hello").unwrap();
+        let staged = stage(&home, &post(vec![good.to_string_lossy().into()])).unwrap();
+        assert_eq!(staged[0].filename, "a b ü.txt");
+        assert_eq!(staged[0].mime, "text/plain");
+        assert_eq!(fs::read(&staged[0].path).unwrap(), b"hello");
+
+        let cases = [
+            ("relative.txt".to_owned(), "absolute"),
+            (dir.path().to_string_lossy().into_owned(), "not a regular file"),
+            (dir.path().join("missing").to_string_lossy().into_owned(), "No such file"),
+        ];
+        for (path, expected) in cases {
+            let fault = stage(&home, &post(vec![good.to_string_lossy().into(), path])).unwrap_err();
+            assert!(fault.message.contains("at $.files[1]") && fault.message.contains(expected), "{fault}");
+        }
+        let kept = fs::read_dir(home.attachment_dir(&"a".parse().unwrap(), "").as_path()).unwrap().count();
+        assert_eq!(kept, 1, "files of refused posts are gone");
+    }
+
+    #[test]
+    fn a_fifo_does_not_block() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::at(dir.path().join("home")).unwrap();
+        let fifo = dir.path().join("fifo");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let fault = stage(&home, &post(vec![fifo.to_string_lossy().into()])).unwrap_err();
+        assert!(fault.message.contains("not a regular file"), "{fault}");
+    }
+
+    #[test]
+    fn names_are_safe_on_disk() {
+        for (name, expected) in [("..", "file"), ("a/b", "a_b"), ("x\ny", "x_y"), ("ok.png", "ok.png")] {
+            assert_eq!(disk_name(name), expected);
+        }
+        assert!(disk_name(&"ä".repeat(300)).len() <= MAX_NAME);
+    }
+}

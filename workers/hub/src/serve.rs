@@ -1,0 +1,222 @@
+//! The hub's socket: each request to its work, writes through the writer, reads through the pool.
+
+use crate::{
+    agent, chat, delivery,
+    error::Outcome,
+    hook,
+    journal::{self, Cursor, Journal},
+    message, note, post,
+    reader::Readers,
+    spool, state,
+    watch::Watchers,
+    writer::{Tx, Writer},
+};
+use futures_util::stream;
+use leo_ipc::{
+    Done, Fault,
+    chat::{Attachment, AttachmentFile, GetAttachment, Posted},
+    event::EventItem,
+    hook::ReportHook,
+    hub::HubRequest,
+    paths::Home,
+    server::{Answer, Handler, Peer},
+};
+use rusqlite::{Connection, OptionalExtension};
+use serde::Serialize;
+use std::sync::Arc;
+use tokio::sync::Mutex;
+
+/// The hub.
+#[derive(Clone)]
+pub(crate) struct Hub {
+    pub(crate) home: Home,
+    pub(crate) tmux_socket: Arc<str>,
+    pub(crate) writer: Writer,
+    pub(crate) readers: Readers,
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) watchers: Arc<Watchers>,
+    /// One reader of the spool at a time, so that its order is kept.
+    pub(crate) spooling: Arc<Mutex<()>>,
+}
+
+impl Handler for Hub {
+    type Request = HubRequest;
+
+    async fn handle(&self, _peer: Peer, request: HubRequest) -> Answer {
+        use HubRequest as R;
+        let hub = self;
+        match request {
+            R::ListThreads(_) => hub.read(chat::threads).await,
+            R::ListMessages(r) => hub.read(move |db| chat::messages(db, &r)).await,
+            R::GetMessage(r) => {
+                hub.read(move |db| {
+                    agent::must_have_thread(db, &r.agent)?;
+                    message::find(db, &r.agent, &r.id)
+                })
+                .await
+            }
+            R::SendMessage(r) => hub.write(move |tx, _| chat::send(tx, &r)).await,
+            R::RetryMessage(r) => hub.write(move |tx, _| chat::retry(tx, &r)).await,
+            R::CancelMessage(r) => hub.write(move |tx, _| chat::cancel(tx, &r)).await,
+            R::MarkRead(r) => hub.write(move |tx, _| chat::mark_read(tx, &r)).await,
+            R::AgentPost(r) => Answer::of(hub.post(r).await),
+            R::PostNote(r) => hub.write(move |tx, _| note::request(tx, &r)).await,
+            R::GetAttachment(r) => hub.read(move |db| attachment(db, &r)).await,
+            R::PutAgent(r) => hub.write(move |tx, tmux| agent::put(tx, tmux, &r)).await,
+            R::ListAgents(_) => {
+                let tmux = hub.tmux_socket.clone();
+                hub.read(move |db| agent::list(db, &tmux)).await
+            }
+            R::GetAgent(r) => {
+                let tmux = hub.tmux_socket.clone();
+                hub.read(move |db| agent::load(db, &tmux, &r.name)).await
+            }
+            R::RemoveAgent(r) => {
+                hub.write(move |tx, tmux| agent::remove(tx, tmux, &r.name).map(|()| Done {})).await
+            }
+            R::SetDesired(r) => hub.write(move |tx, tmux| agent::set_desired(tx, tmux, &r)).await,
+            R::BeginLaunch(r) => hub.write(move |tx, tmux| agent::begin_launch(tx, tmux, &r)).await,
+            R::ReportAgent(r) => hub.write(move |tx, tmux| agent::report(tx, tmux, &r)).await,
+            R::EndLaunch(r) => hub.write(move |tx, tmux| agent::end_launch(tx, tmux, &r)).await,
+            R::SetWaiting(r) => hub.write(move |tx, _| agent::set_waiting(tx, &r).map(|()| Done {})).await,
+            R::AuthAgent(r) => hub.read(move |db| agent::authenticate(db, &r)).await,
+            R::NextDelivery(r) => hub.read(move |db| delivery::next(db, &r.agent)).await,
+            R::BeginHandover(r) => hub.write(move |tx, tmux| delivery::begin(tx, tmux, &r)).await,
+            R::ReportOutcome(r) => hub.write(move |tx, _| delivery::outcome(tx, &r)).await,
+            R::OpenTurns(r) => hub.read(move |db| delivery::open_turns(db, &r)).await,
+            R::BindTurn(r) => hub.write(move |tx, _| delivery::bind(tx, &r).map(|()| Done {})).await,
+            R::TurnInterrupted(r) => {
+                hub.write(move |tx, tmux| delivery::interrupted(tx, tmux, &r).map(|()| Done {})).await
+            }
+            R::ReportHook(r) => Answer::of(hub.hook(r).await),
+            R::ListEvents(r) => {
+                let epoch = hub.journal.epoch().to_owned();
+                let limit = usize::try_from(r.limit).unwrap_or(journal::PAGE_EVENTS);
+                hub.read(move |db| journal::page(db, &epoch, r.after, limit)).await
+            }
+            R::GetState(_) => {
+                let (epoch, tmux) = (hub.journal.epoch().to_owned(), hub.tmux_socket.clone());
+                hub.read(move |db| state::snapshot(db, &epoch, &tmux)).await
+            }
+            R::SubscribeEvents(r) => hub.subscribe(r.since).await,
+            R::WatchAgents(_) => {
+                let watch = hub.watchers.subscribe();
+                Answer::stream(stream::unfold(watch, |watch| async move {
+                    let wake = watch.next().await;
+                    Some((Ok(wake), watch))
+                }))
+            }
+            R::Unknown => Answer::unknown_request(),
+        }
+    }
+}
+
+impl Hub {
+    async fn read<T, F>(&self, work: F) -> Answer
+    where
+        T: Serialize + Send + 'static,
+        F: FnOnce(&Connection) -> Outcome<T> + Send + 'static,
+    {
+        Answer::of(self.readers.read(work).await)
+    }
+
+    async fn write<T, F>(&self, work: F) -> Answer
+    where
+        T: Serialize + Send + 'static,
+        F: FnOnce(&mut Tx<'_>, &str) -> Outcome<T> + Send + 'static,
+    {
+        let tmux = self.tmux_socket.clone();
+        Answer::of(self.writer.run(move |tx| work(tx, &tmux)).await)
+    }
+
+    async fn post(&self, request: leo_ipc::chat::AgentPost) -> Result<Posted, Fault> {
+        post::check(&request)?;
+        if request.files.is_empty() {
+            return self.writer.run(move |tx| post::store(tx, &request, &[])).await;
+        }
+        // A call that was asked again must not copy its files again.
+        let asked = request.clone();
+        if let Some(posted) = self.readers.read(move |db| post::repeated(db, &asked)).await? {
+            return Ok(posted);
+        }
+        let (home, asked) = (self.home.clone(), request.clone());
+        let staged = tokio::task::spawn_blocking(move || post::stage(&home, &asked))
+            .await
+            .map_err(|_| Fault::internal("copying files ended abnormally"))??;
+        let kept = staged.clone();
+        let stored = self.writer.run(move |tx| post::store(tx, &request, &staged)).await;
+        if stored.is_err() {
+            let _ = tokio::task::spawn_blocking(move || post::discard(&kept)).await;
+        }
+        stored
+    }
+
+    /// Records a hook's event, after whatever was spooled before it.
+    async fn hook(&self, request: ReportHook) -> Result<Done, Fault> {
+        self.drain_spool().await;
+        self.record(request).await.map(|()| Done {})
+    }
+
+    async fn record(&self, request: ReportHook) -> Result<(), Fault> {
+        let tmux = self.tmux_socket.clone();
+        self.writer.run(move |tx| hook::report(tx, &tmux, &request)).await
+    }
+
+    /// Records spooled events and deletes their files. What the database refuses for good is deleted
+    /// too; what fails for now stays.
+    pub(crate) async fn drain_spool(&self) {
+        let _one = self.spooling.lock().await;
+        let dir = self.home.spool();
+        let spooled = tokio::task::spawn_blocking(move || spool::read(&dir)).await.unwrap_or_default();
+        for one in spooled {
+            let keep = match one.report {
+                None => {
+                    tracing::warn!("a spooled hook event cannot be read; dropped");
+                    false
+                }
+                Some(report) => match self.record(report).await {
+                    Ok(()) => false,
+                    Err(fault) => fault.code != "unauthorized" && fault.code != "bad_request",
+                },
+            };
+            if keep {
+                return;
+            }
+            let _ = std::fs::remove_file(&one.path);
+        }
+    }
+
+    async fn subscribe(&self, since: Option<leo_ipc::EventId>) -> Answer {
+        let started = Cursor::start(self.journal.clone(), self.readers.clone(), since).await;
+        let (cursor, start) = match started {
+            Ok(started) => started,
+            Err(fault) => return Answer::Fault(fault),
+        };
+        let events = stream::unfold(cursor, |mut cursor| async move {
+            match cursor.next().await {
+                Ok(Some(events)) => Some((Ok(EventItem::Events { events }), cursor)),
+                Ok(None) => None,
+                Err(fault) => Some((Err(fault), cursor)),
+            }
+        });
+        Answer::stream(futures_util::StreamExt::chain(stream::iter([Ok(start)]), events))
+    }
+}
+
+fn attachment(db: &Connection, request: &GetAttachment) -> Outcome<AttachmentFile> {
+    let found = db
+        .prepare_cached("SELECT id, filename, mime, bytes, available, path FROM attachments WHERE id = ?1")?
+        .query_row([&request.id], |row| {
+            let attachment = Attachment {
+                id: row.get(0)?,
+                filename: row.get(1)?,
+                mime: row.get(2)?,
+                bytes: row.get(3)?,
+                available: row.get(4)?,
+            };
+            Ok(AttachmentFile { attachment, path: row.get(5)? })
+        })
+        .optional()?;
+    let unknown = || Fault::new("unknown_attachment", format!("there is no attachment `{}`", request.id));
+    Ok(found.ok_or_else(unknown)?)
+}

@@ -1,0 +1,224 @@
+//! A hub that knows one agent and one message, keeps a journal, and can be killed.
+
+use leo_ipc::{
+    Fault, MessageId, Time,
+    agent::{AgentIdentity, AgentRecords},
+    chat::{
+        Accepted, Attachment, AttachmentFile, DeliveryInfo, Direction, Message, MessageKind, MessagePage,
+        MessageState, Posted, Threads,
+    },
+    event::{EventItem, EventPage, JournalEvent, Resume, State, StateMeta},
+    hub::HubRequest,
+    paths::Home,
+    server::{Answer, Handler, Peer, serve},
+};
+use std::sync::{Arc, Mutex};
+use tokio::{sync::watch, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+pub(super) const MESSAGE: &str = "019ad2f0-0000-7000-8000-000000000001";
+
+pub(super) struct FakeHub {
+    home: Home,
+    pub(super) agent_token_hash: Mutex<String>,
+    epoch: Mutex<String>,
+    /// Events, and how many of the oldest were pruned.
+    journal: Mutex<(Vec<JournalEvent>, usize)>,
+    head: watch::Sender<u64>,
+    running: Mutex<Option<(JoinHandle<()>, CancellationToken)>>,
+    /// What was asked, by its `op`.
+    pub(super) asked: Mutex<Vec<HubRequest>>,
+}
+
+struct Serving(Arc<FakeHub>, CancellationToken);
+
+impl FakeHub {
+    pub(super) fn start(home: &Home) -> Arc<FakeHub> {
+        let hub = Arc::new(FakeHub {
+            home: home.clone(),
+            agent_token_hash: Mutex::default(),
+            epoch: Mutex::new("e1".into()),
+            journal: Mutex::default(),
+            head: watch::Sender::new(0),
+            running: Mutex::default(),
+            asked: Mutex::default(),
+        });
+        hub.revive();
+        hub
+    }
+
+    /// Ends the process, so to speak: the socket goes, and every connection with it.
+    pub(super) fn kill(&self) {
+        if let Some((task, life)) = self.running.lock().unwrap().take() {
+            life.cancel();
+            task.abort();
+        }
+        let _ = std::fs::remove_file(self.home.hub_socket());
+    }
+
+    pub(super) fn revive(self: &Arc<FakeHub>) {
+        let std = std::os::unix::net::UnixListener::bind(self.home.hub_socket()).unwrap();
+        let listener = std::os::fd::OwnedFd::from(std).try_into().expect("a listener");
+        let life = CancellationToken::new();
+        let handler = Arc::new(Serving(self.clone(), life.clone()));
+        let task = tokio::spawn(serve(listener, handler, life.clone()));
+        *self.running.lock().unwrap() = Some((task, life));
+    }
+
+    pub(super) fn publish(&self, payload: &str) -> u64 {
+        let mut journal = self.journal.lock().unwrap();
+        let seq = journal.0.len() as u64 + 1;
+        let data = format!("{{\"seq\":{seq},\"x\":\"{payload}\"}}");
+        journal.0.push(JournalEvent { seq, kind: "chat.message".into(), data });
+        self.head.send_replace(seq);
+        seq
+    }
+
+    pub(super) fn prune(&self, up_to: usize) {
+        self.journal.lock().unwrap().1 = up_to;
+    }
+
+    /// Another database.
+    pub(super) fn new_epoch(&self, epoch: &str) {
+        *self.epoch.lock().unwrap() = epoch.into();
+        *self.journal.lock().unwrap() = (Vec::new(), 0);
+        self.head.send_replace(0);
+    }
+
+    fn page(&self, after: u64, limit: usize) -> EventPage {
+        let journal = self.journal.lock().unwrap();
+        let (events, pruned) = &*journal;
+        let from = usize::try_from(after).unwrap().max(*pruned).min(events.len());
+        let head = events.len() as u64;
+        EventPage {
+            epoch: self.epoch.lock().unwrap().clone(),
+            oldest: if events.is_empty() { 0 } else { *pruned as u64 + 1 },
+            head,
+            events: events[from..].iter().take(limit).cloned().collect(),
+        }
+    }
+
+    fn subscribe(self: Arc<FakeHub>, since: Option<leo_ipc::EventId>, life: CancellationToken) -> Answer {
+        let page = self.page(0, 0);
+        let (at, resume) = match since {
+            None => (page.head, Resume::None),
+            Some(id) if id.epoch != page.epoch || id.seq > page.head => (page.head, Resume::Gap),
+            Some(id) if id.seq + 1 >= page.oldest => (id.seq, Resume::Ok),
+            Some(_) => (page.head, Resume::Gap),
+        };
+        let start = EventItem::Start { epoch: page.epoch, head: page.head, resume };
+        let head = self.head.subscribe();
+        let items = futures_util::stream::unfold((self, head, at), |(hub, mut head, at)| async move {
+            loop {
+                let events = hub.page(at, 100).events;
+                if let Some(last) = events.last() {
+                    let next = last.seq;
+                    return Some((Ok(EventItem::Events { events }), (hub, head, next)));
+                }
+                head.changed().await.ok()?;
+            }
+        });
+        let first = futures_util::stream::once(async move { Ok(start) });
+        let items = futures_util::StreamExt::chain(first, items);
+        Answer::stream(futures_util::StreamExt::take_until(items, life.cancelled_owned()))
+    }
+}
+
+pub(super) fn message(id: &str, text: &str) -> Message {
+    Message {
+        id: MessageId(id.into()),
+        agent: "assistant".parse().unwrap(),
+        direction: Direction::In,
+        kind: MessageKind::Text,
+        text: text.into(),
+        sender: None,
+        transcript: None,
+        reply_to: None,
+        task: None,
+        run_id: None,
+        state: MessageState::Pending,
+        attachments: Vec::new(),
+        ts: Time::from_millis(0),
+        client_msg_id: None,
+        failed_reason: None,
+        delivery: Some(DeliveryInfo { route: None, attempts: 0, at: None, waiting_for: None }),
+    }
+}
+
+fn known(agent: &leo_ipc::AgentName) -> Result<(), Fault> {
+    if agent.as_str() == "assistant" {
+        Ok(())
+    } else {
+        Err(Fault::new("unknown_agent", "There is no such agent."))
+    }
+}
+
+fn the_message(agent: &leo_ipc::AgentName, id: &MessageId) -> Result<Message, Fault> {
+    known(agent)?;
+    match id.as_str() {
+        MESSAGE => Ok(message(MESSAGE, "x")),
+        _ => Err(Fault::new("unknown_message", "There is no such message.")),
+    }
+}
+
+impl Handler for Serving {
+    type Request = HubRequest;
+
+    async fn handle(&self, _: Peer, request: HubRequest) -> Answer {
+        let hub = &self.0;
+        hub.asked.lock().unwrap().push(request.clone());
+        match request {
+            HubRequest::ListThreads(_) => Answer::of(Ok(Threads { threads: Vec::new() })),
+            HubRequest::ListMessages(r) => Answer::of(
+                known(&r.agent)
+                    .map(|()| MessagePage { messages: vec![message(MESSAGE, "x")], has_more: false }),
+            ),
+            HubRequest::GetMessage(r) => Answer::of(the_message(&r.agent, &r.id)),
+            HubRequest::CancelMessage(r) => Answer::of(the_message(&r.agent, &r.id)),
+            HubRequest::RetryMessage(r) => Answer::of(the_message(&r.agent, &r.id)),
+            HubRequest::SendMessage(r) => Answer::of(known(&r.agent).map(|()| Accepted {
+                created: r.client_msg_id.as_deref() != Some("again"),
+                message: message(MESSAGE, &r.text),
+            })),
+            HubRequest::AgentPost(r) => {
+                Answer::of(known(&r.agent).map(|()| Posted { message_id: MessageId(MESSAGE.into()) }))
+            }
+            HubRequest::AuthAgent(r) if r.token_hash == *hub.agent_token_hash.lock().unwrap() => {
+                Answer::of(Ok(AgentIdentity { name: "assistant".parse().unwrap(), launch: "l1".into() }))
+            }
+            HubRequest::AuthAgent(_) => Answer::Fault(Fault::new("unauthorized", "Not known.")),
+            HubRequest::GetAttachment(r) => Answer::of(attachment(&hub.home, &r.id)),
+            HubRequest::ListAgents(_) => Answer::of(Ok(AgentRecords { agents: Vec::new() })),
+            HubRequest::GetAgent(_) => Answer::Fault(Fault::new("unknown_agent", "There is no such agent.")),
+            HubRequest::GetState(_) => Answer::of(Ok(State {
+                meta: StateMeta { epoch: hub.page(0, 0).epoch, seq: hub.page(0, 0).head },
+                agents: Vec::new(),
+                threads: Vec::new(),
+            })),
+            HubRequest::ListEvents(r) => Answer::of(Ok(hub.page(r.after, r.limit as usize))),
+            HubRequest::SubscribeEvents(r) => hub.clone().subscribe(r.since, self.1.clone()),
+            HubRequest::PutAgent(_) => Answer::Fault(Fault::new("agent_exists", "There is one already.")),
+            _ => Answer::unknown_request(),
+        }
+    }
+}
+
+fn attachment(home: &Home, id: &str) -> Result<AttachmentFile, Fault> {
+    let file = |available, path| AttachmentFile {
+        attachment: Attachment {
+            id: id.into(),
+            filename: "päge.html".into(),
+            mime: "text/html".into(),
+            bytes: 10,
+            available,
+        },
+        path,
+    };
+    let path = home.state().join("file").display().to_string();
+    match id {
+        "file" => Ok(file(true, path)),
+        "pruned" => Ok(file(false, path)),
+        "lost" => Ok(file(true, format!("{path}.gone"))),
+        _ => Err(Fault::new("unknown_attachment", "There is no such attachment.")),
+    }
+}

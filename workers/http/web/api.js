@@ -1,0 +1,76 @@
+// The API as the page uses it: the envelope opened, errors as exceptions, and the event stream kept.
+
+export class ApiError extends Error {
+  constructor(message, code, status) {
+    super(message);
+    this.code = code;
+    this.status = status;
+  }
+}
+
+/** Asks the API and returns the envelope's data. */
+export async function call(method, path, body) {
+  const options = { method, headers: { accept: "application/json" }, credentials: "same-origin" };
+  if (body !== undefined) {
+    options.headers["content-type"] = "application/json";
+    options.body = JSON.stringify(body);
+  }
+  let response;
+  try {
+    response = await fetch(path, options);
+  } catch {
+    throw new ApiError("Leo cannot be reached.", "unreachable", 0);
+  }
+  let envelope;
+  try {
+    envelope = await response.json();
+  } catch {
+    throw new ApiError("The answer cannot be read.", "unreadable", response.status);
+  }
+  if (!envelope.ok) throw new ApiError(envelope.error, envelope.code, response.status);
+  return envelope.data;
+}
+
+/** An id of our own for a message; `randomUUID` exists only where the page is a secure context. */
+export function freshId() {
+  if (crypto.randomUUID) return crypto.randomUUID();
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("");
+}
+
+const EVENTS = [
+  "chat.message", "chat.updated", "chat.read",
+  "agent_spawned", "agent_state_changed", "agent_activity", "agent_stopped",
+];
+
+/**
+ * Follows the event stream after `since` for ever. The browser reconnects by itself when the network
+ * fails; when the server refuses, we do, and `refused` learns why.
+ */
+export function follow(since, { hello, event, lost, refused }) {
+  let last = since;
+  let pause = 500;
+  const open = () => {
+    const source = new EventSource(`/api/v1/events?since=${encodeURIComponent(last)}`);
+    source.addEventListener("hello", (frame) => {
+      pause = 500;
+      last = frame.lastEventId;
+      hello(JSON.parse(frame.data));
+    });
+    for (const kind of EVENTS) {
+      source.addEventListener(kind, (frame) => {
+        last = frame.lastEventId;
+        event(kind, JSON.parse(frame.data));
+      });
+    }
+    source.onerror = async () => {
+      lost();
+      if (source.readyState !== EventSource.CLOSED) return;
+      setTimeout(open, pause);
+      pause = Math.min(pause * 2, 10000);
+      // An EventSource does not say why it was refused.
+      await call("GET", "/api/v1/agents").catch(refused);
+    };
+  };
+  open();
+}

@@ -1,0 +1,452 @@
+// The page: what it knows, how that is drawn, and what buttons do.
+
+import { ApiError, call, follow, freshId } from "/api.js";
+import { clock, day, doing, el, prose, shortly, size, standing } from "/words.js";
+
+const $ = (id) => document.getElementById(id);
+const PAGE = 50;
+/** A reconnect shorter than this is not worth a banner. */
+const BANNER_AFTER = 1500;
+
+const known = {
+  agents: new Map(),
+  threads: new Map(),
+  /** Of each opened thread: its messages by id, and whether there are earlier ones. */
+  pages: new Map(),
+  current: null,
+};
+
+const api = (agent) => `/api/v1/chat/${encodeURIComponent(agent)}`;
+
+// ---- start -------------------------------------------------------------------------------------
+
+async function start() {
+  try {
+    const state = await call("GET", "/api/v1/state");
+    take(state);
+    $("chat").hidden = false;
+    follow(`${state.meta.epoch}:${state.meta.seq}`, { hello, event, lost, refused });
+    // Names of agents need no escapes, so what is in the fragment is one or it is not.
+    const wanted = location.hash.slice(1);
+    const first = known.threads.has(wanted) ? wanted : wide() ? [...known.threads.keys()][0] : null;
+    if (first) await open(first);
+    else drawAll();
+  } catch (error) {
+    if (error.status === 401) return showLogin();
+    $("chat").hidden = false;
+    banner(`${error.message} Trying again…`);
+    setTimeout(start, 2000);
+    return;
+  }
+  banner(null);
+}
+
+function showLogin() {
+  $("chat").hidden = true;
+  $("login").hidden = false;
+  $("token").focus();
+}
+
+const wide = () => matchMedia("(min-width: 720px)").matches;
+
+// ---- what is known -----------------------------------------------------------------------------
+
+function take(state) {
+  known.agents = new Map(state.agents.map((agent) => [agent.name, agent]));
+  known.threads = new Map(state.threads.map((thread) => [thread.agent, thread]));
+}
+
+function page(agent) {
+  if (!known.pages.has(agent)) known.pages.set(agent, { messages: new Map(), hasMore: false, loaded: false });
+  return known.pages.get(agent);
+}
+
+function put(message) {
+  const messages = page(message.agent).messages;
+  // The row that the server made replaces the one that we drew while sending.
+  if (message.client_msg_id) messages.delete(message.client_msg_id);
+  messages.set(message.id, message);
+}
+
+/** Oldest first. Rows that the server has not seen yet come last. */
+function sorted(agent) {
+  const mine = (m) => m.state === "sending" || m.state === "unsent";
+  return [...page(agent).messages.values()].sort((a, b) => mine(a) - mine(b) || (a.id < b.id ? -1 : 1));
+}
+
+// ---- events ------------------------------------------------------------------------------------
+
+let bannerTimer = null;
+
+function hello({ resume }) {
+  clearTimeout(bannerTimer);
+  bannerTimer = null;
+  banner(null);
+  if (resume !== "ok") reload();
+}
+
+async function reload() {
+  try {
+    take(await call("GET", "/api/v1/state"));
+    known.pages.clear();
+    if (known.current) await load(known.current);
+  } catch (error) {
+    refused(error);
+  }
+  drawAll();
+}
+
+function lost() {
+  bannerTimer ??= setTimeout(() => banner("Reconnecting…"), BANNER_AFTER);
+}
+
+function refused(error) {
+  if (error.status === 401) showLogin();
+}
+
+async function event(kind, data) {
+  if (kind === "chat.message" || kind === "chat.updated") {
+    const { message } = data;
+    put(message);
+    const thread = known.threads.get(message.agent);
+    if (!thread) return reload();
+    if (kind === "chat.message") {
+      thread.last_message = message;
+      if (message.direction === "out" && message.kind !== "system") thread.unread += 1;
+    } else if (thread.last_message?.id === message.id) {
+      thread.last_message = message;
+    }
+    drawThreads();
+    if (message.agent === known.current) {
+      drawMessages();
+      markRead();
+    }
+  } else if (kind === "chat.read") {
+    const thread = known.threads.get(data.agent);
+    if (thread) thread.unread = data.unread;
+    drawThreads();
+  } else if (data.agent?.name) {
+    known.agents.set(data.agent.name, data.agent);
+    if (!known.threads.has(data.agent.name)) return reload();
+    // It may have been removed, which only the state says.
+    if (kind === "agent_stopped") take(await call("GET", "/api/v1/state").catch(() => snapshot()));
+    drawThreads();
+    if (data.agent.name === known.current) drawHead();
+  }
+}
+
+function snapshot() {
+  return { agents: [...known.agents.values()], threads: [...known.threads.values()] };
+}
+
+// ---- drawing -----------------------------------------------------------------------------------
+
+function banner(text) {
+  $("banner").textContent = text ?? "";
+  $("banner").hidden = !text;
+}
+
+function drawAll() {
+  document.body.classList.toggle("in-thread", known.current !== null);
+  drawThreads();
+  drawHead();
+  drawMessages();
+}
+
+function drawThreads() {
+  const rank = (t) => [t.pinned ? 0 : 1, -Date.parse(t.last_message?.ts ?? 0)];
+  const threads = [...known.threads.values()].sort((a, b) => {
+    const [x, y] = [rank(a), rank(b)];
+    return x[0] - y[0] || x[1] - y[1] || (a.agent < b.agent ? -1 : 1);
+  });
+  const focused = document.activeElement?.dataset?.agent;
+  $("thread-list").replaceChildren(...threads.map(threadRow));
+  if (focused) document.querySelector(`[data-agent="${CSS.escape(focused)}"]`)?.focus();
+  $("no-threads").hidden = threads.length > 0;
+  const unread = threads.reduce((sum, thread) => sum + thread.unread, 0);
+  document.title = `${unread ? `(${unread}) ` : ""}${known.current ? `${known.current} · ` : ""}Leo`;
+}
+
+function threadRow(thread) {
+  const { text, dot } = doing(known.agents.get(thread.agent));
+  const last = thread.last_message;
+  const said = last ? (last.direction === "in" ? "You: " : "") + (last.text || files(last)) : text;
+  const row = el("button", "thread", { type: "button", "data-agent": thread.agent, onclick: () => open(thread.agent) },
+    el("span", `dot ${dot}`, { title: text }),
+    el("span", "who", {}, thread.agent),
+    el("span", "when", {}, last ? shortly(last.ts) : ""),
+    el("span", "said", { dir: "auto" }, said.slice(0, 200)));
+  if (thread.unread) row.append(el("span", "unread", { "aria-label": `${thread.unread} unread` }, String(thread.unread)));
+  if (thread.agent === known.current) row.setAttribute("aria-current", "true");
+  return el("li", "", {}, row);
+}
+
+function drawHead() {
+  const name = known.current;
+  $("thread").hidden = name === null;
+  if (name === null) return;
+  const agent = known.agents.get(name);
+  const { text, dot } = doing(agent);
+  $("name").textContent = name;
+  const details = agent ? ` · ${agent.harness}${agent.model ? ` ${agent.model}` : ""}` : "";
+  $("doing").replaceChildren(el("span", `dot ${dot}`), ` ${text}${details}`);
+  const needs = agent?.activity === "needs_input";
+  $("needs").hidden = !needs;
+  if (needs) {
+    $("needs").replaceChildren(
+      agent.waiting_for || "The agent waits for you in its terminal.", " Open it with ",
+      el("code", "", {}, `leo agent attach ${name}`), ".");
+  }
+  const actions = [];
+  if (agent?.activity === "working") actions.push(["Interrupt", "interrupt"]);
+  if (agent?.status === "stopped") actions.push(["Start", "start"]);
+  else if (agent) actions.push(["Stop", "stop"]);
+  $("actions").replaceChildren(...actions.map(([label, verb]) =>
+    el("button", "quiet", { type: "button", onclick: (e) => act(e.currentTarget, name, verb) }, label)));
+  $("text").placeholder = `Message ${name}`;
+  $("composer").hidden = !agent;
+}
+
+function drawMessages() {
+  if (known.current === null) return;
+  const { loaded, hasMore } = page(known.current);
+  const scroll = $("scroll");
+  const stick = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 80;
+  const messages = sorted(known.current);
+  $("older").hidden = !hasMore;
+  $("empty").hidden = !loaded || messages.length > 0;
+  reconcile(messages);
+  if (stick) scroll.scrollTop = scroll.scrollHeight;
+  $("newest").hidden = stick;
+}
+
+/** Draws only rows that are new or changed, so that a selection and a reader's place stay. */
+function reconcile(messages) {
+  const list = $("messages");
+  const rows = new Map([...list.children].map((row) => [row.dataset.key, row]));
+  let previous = null;
+  let cursor = list.firstElementChild;
+  const keep = (key, version, make) => {
+    let row = rows.get(key);
+    rows.delete(key);
+    if (!row || row.dataset.version !== version) {
+      const fresh = make();
+      fresh.dataset.key = key;
+      fresh.dataset.version = version;
+      if (row) {
+        if (cursor === row) cursor = fresh;
+        row.replaceWith(fresh);
+      }
+      row = fresh;
+    }
+    if (row === cursor) cursor = row.nextElementSibling;
+    else list.insertBefore(row, cursor);
+  };
+  for (const message of messages) {
+    const date = day(message.ts);
+    if (!previous || day(previous.ts) !== date) {
+      keep(`day ${date}`, "1", () => el("li", "day", {}, date));
+    }
+    const joined = previous && previous.direction === message.direction && previous.kind === message.kind
+      && Date.parse(message.ts) - Date.parse(previous.ts) < 120000 && day(previous.ts) === date;
+    const version = JSON.stringify([joined, message]);
+    keep(message.client_msg_id ?? message.id, version, () => messageRow(message, joined));
+    previous = message;
+  }
+  for (const row of rows.values()) row.remove();
+}
+
+function messageRow(message, joined) {
+  if (message.kind === "system") return el("li", "note", { dir: "auto" }, message.text, " ", el("time", "", {}, clock(message.ts)));
+  const mine = message.direction === "in";
+  const row = el("li", `message ${mine ? "mine" : "theirs"}${joined ? " joined" : ""}`);
+  if (!joined) {
+    const who = mine ? (message.sender ?? "You") : message.agent;
+    row.append(el("p", "by", {}, el("b", "", {}, who), " ", el("time", "", { datetime: message.ts }, clock(message.ts))));
+  }
+  const bubble = el("div", "bubble");
+  if (message.text) bubble.append(prose(message.text));
+  for (const file of message.attachments ?? []) bubble.append(fileBox(file));
+  row.append(bubble);
+  const { text, bad, action } = mine ? standing(message) : {};
+  if (text) {
+    const line = el("p", `standing ${message.state}${bad ? " bad" : ""}`, {}, text);
+    if (action) line.append(" ", actionButton(message, action));
+    row.append(line);
+  }
+  return row;
+}
+
+function actionButton(message, action) {
+  const label = { cancel: "Take back", retry: "Send again", send: "Try again" }[action];
+  return el("button", "link", { type: "button", onclick: async (e) => {
+    if (action === "send") return submit(message);
+    e.currentTarget.disabled = true;
+    try {
+      put(await call("POST", `${api(message.agent)}/messages/${message.id}/${action}`));
+    } catch (error) {
+      complain(error);
+    }
+    drawMessages();
+  } }, label);
+}
+
+function fileBox(file) {
+  const href = `/api/v1/chat/attachments/${encodeURIComponent(file.id)}`;
+  if (!file.available) return el("p", "file gone", {}, `${file.filename} (no longer kept)`);
+  const picture = /^image\/(png|jpeg|gif|webp)$/.test(file.mime);
+  const inside = picture
+    ? el("img", "", { src: href, alt: file.filename, loading: "lazy" })
+    : el("span", "", {}, "📎 ", file.filename, ` · ${size(file.bytes)}`);
+  return el("a", picture ? "picture" : "file", { href, target: "_blank", rel: "noopener" }, inside);
+}
+
+function files(message) {
+  return (message.attachments ?? []).map((file) => file.filename).join(", ");
+}
+
+// ---- doing -------------------------------------------------------------------------------------
+
+async function open(agent) {
+  keepDraft();
+  known.current = agent;
+  history.replaceState(null, "", `#${agent}`);
+  $("text").value = sessionStorage.getItem(`draft ${agent}`) ?? "";
+  grow();
+  drawAll();
+  if (!page(agent).loaded) await load(agent);
+  $("scroll").scrollTop = $("scroll").scrollHeight;
+  $("newest").hidden = true;
+  if (wide()) $("text").focus();
+  markRead();
+}
+
+async function load(agent, before) {
+  const cursor = before ? `&before=${encodeURIComponent(before)}` : "";
+  try {
+    const { messages, has_more: hasMore } = await call("GET", `${api(agent)}/messages?limit=${PAGE}${cursor}`);
+    messages.forEach(put);
+    Object.assign(page(agent), { hasMore, loaded: true });
+  } catch (error) {
+    complain(error);
+  }
+  if (agent === known.current) drawMessages();
+}
+
+async function loadOlder() {
+  const scroll = $("scroll");
+  const first = sorted(known.current)[0];
+  if (!first || $("older").disabled) return;
+  $("older").disabled = true;
+  const fromEnd = scroll.scrollHeight - scroll.scrollTop;
+  await load(known.current, first.id);
+  scroll.scrollTop = scroll.scrollHeight - fromEnd;
+  $("older").disabled = false;
+}
+
+async function markRead() {
+  const thread = known.threads.get(known.current);
+  if (!thread?.unread || document.hidden) return;
+  const last = sorted(known.current).findLast((m) => m.direction === "out");
+  if (!last) return;
+  try {
+    const { unread } = await call("POST", `${api(known.current)}/read`, { message_id: last.id });
+    thread.unread = unread;
+    drawThreads();
+  } catch (error) {
+    refused(error);
+  }
+}
+
+async function act(button, agent, verb) {
+  button.disabled = true;
+  try {
+    const after = await call("POST", `/api/v1/agents/${encodeURIComponent(agent)}/${verb}`);
+    known.agents.set(agent, after);
+  } catch (error) {
+    complain(error);
+  }
+  drawThreads();
+  drawHead();
+}
+
+function send(e) {
+  e?.preventDefault();
+  const text = $("text").value;
+  if (!text.trim() || !known.current) return;
+  const id = freshId();
+  $("text").value = "";
+  keepDraft();
+  grow();
+  $("scroll").scrollTop = $("scroll").scrollHeight;
+  submit({
+    id, client_msg_id: id, agent: known.current, direction: "in", kind: "text", text,
+    ts: new Date().toISOString(), attachments: [], state: "sending",
+  });
+}
+
+/** Sends a row that only the page knows; its id makes that harmless to repeat. */
+async function submit(row) {
+  const { agent, text, client_msg_id } = row;
+  page(agent).messages.set(client_msg_id, { ...row, state: "sending" });
+  drawMessages();
+  try {
+    put(await call("POST", `${api(agent)}/messages`, { text, client_msg_id }));
+  } catch (error) {
+    refused(error);
+    // It may have been accepted all the same, and then be here already by the stream.
+    if (page(agent).messages.has(client_msg_id)) {
+      const problem = error instanceof ApiError ? error.message : String(error);
+      page(agent).messages.set(client_msg_id, { ...row, state: "unsent", problem });
+    }
+  }
+  drawMessages();
+}
+
+let complaint = null;
+
+function complain(error) {
+  refused(error);
+  banner(error.message);
+  clearTimeout(complaint);
+  complaint = setTimeout(() => banner(null), 6000);
+}
+
+function keepDraft() {
+  if (!known.current) return;
+  const text = $("text").value;
+  if (text) sessionStorage.setItem(`draft ${known.current}`, text);
+  else sessionStorage.removeItem(`draft ${known.current}`);
+}
+
+function grow() {
+  const text = $("text");
+  text.style.height = "auto";
+  text.style.height = `${text.scrollHeight + 2}px`;
+}
+
+$("composer").addEventListener("submit", send);
+$("text").addEventListener("input", () => { grow(); keepDraft(); });
+$("text").addEventListener("keydown", (e) => {
+  // Enter that ends an input method's composition is not ours.
+  if (e.key === "Enter" && !e.shiftKey && !e.isComposing && e.keyCode !== 229) send(e);
+});
+$("back").addEventListener("click", () => {
+  keepDraft();
+  known.current = null;
+  history.replaceState(null, "", location.pathname);
+  drawAll();
+});
+$("older").addEventListener("click", loadOlder);
+$("scroll").addEventListener("scroll", () => {
+  const scroll = $("scroll");
+  if (scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 80) $("newest").hidden = true;
+  if (scroll.scrollTop < 60 && !$("older").hidden) loadOlder();
+});
+$("newest").addEventListener("click", () => {
+  $("scroll").scrollTop = $("scroll").scrollHeight;
+  $("newest").hidden = true;
+});
+document.addEventListener("visibilitychange", markRead);
+
+start();

@@ -31,18 +31,13 @@ struct Asset {
     bytes: &'static [u8],
 }
 
-const ASSETS: [Asset; 5] = [
+const JS: &str = "text/javascript; charset=utf-8";
+
+const ASSETS: [Asset; 6] = [
     Asset { path: "/", mime: "text/html; charset=utf-8", bytes: include_bytes!("../../web/index.html") },
-    Asset {
-        path: "/app.js",
-        mime: "text/javascript; charset=utf-8",
-        bytes: include_bytes!("../../web/app.js"),
-    },
-    Asset {
-        path: "/api.js",
-        mime: "text/javascript; charset=utf-8",
-        bytes: include_bytes!("../../web/api.js"),
-    },
+    Asset { path: "/app.js", mime: JS, bytes: include_bytes!("../../web/app.js") },
+    Asset { path: "/api.js", mime: JS, bytes: include_bytes!("../../web/api.js") },
+    Asset { path: "/words.js", mime: JS, bytes: include_bytes!("../../web/words.js") },
     Asset {
         path: "/style.css",
         mime: "text/css; charset=utf-8",

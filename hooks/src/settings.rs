@@ -17,12 +17,16 @@ pub const CLAUDE_EVENTS: [&str; 9] = [
     "Notification",
 ];
 
+/// Leo's own tools, in Claude's spelling. A person who runs an agent under Leo has already allowed it
+/// to write into its own thread; a permission prompt for each word would be noise.
+pub const CLAUDE_OWN_TOOLS: [&str; 2] = ["mcp__leo__leo_chat_post", "mcp__leo__leo_chat_history"];
+
 /// Seconds after which Claude ends a hook of ours. The hook bounds itself to one second; this is for a
 /// machine so loaded that it does not get that far.
 const TIMEOUT_S: u64 = 5;
 
-/// A settings object (`{"hooks": {…}}`) that makes Claude run `program hook` at every event of
-/// [`CLAUDE_EVENTS`]. The caller may add further keys before it passes it to `--settings`.
+/// A settings object that makes Claude run `program hook` at every event of [`CLAUDE_EVENTS`] and
+/// allows [`CLAUDE_OWN_TOOLS`] without asking. The caller may add further keys before it passes it to `--settings`.
 ///
 /// The command is in exec form, with `args`, so that no shell is involved and a path with blanks needs
 /// no quoting. A path that is not UTF-8 is written as well as it can be: JSON has no other text.
@@ -37,7 +41,7 @@ pub fn claude_settings(program: &Path) -> Value {
         .iter()
         .map(|event| ((*event).to_owned(), json!([{ "hooks": [hook.clone()] }])))
         .collect();
-    json!({ "hooks": hooks })
+    json!({ "hooks": hooks, "permissions": { "allow": CLAUDE_OWN_TOOLS } })
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ mod input;
 mod settings;
 mod spool;
 
-pub use settings::{CLAUDE_EVENTS, claude_settings};
+pub use settings::{CLAUDE_EVENTS, CLAUDE_OWN_TOOLS, claude_settings};
 
 use leo_ipc::{
     CallKey, ExitCode, Time,

@@ -127,3 +127,41 @@ impl ServerHandler for Server {
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::future::BoxFuture;
+    use leo_ipc::{Generation, hello::Role};
+    use std::sync::Arc;
+
+    struct Panics;
+
+    impl Tool for Panics {
+        fn name(&self) -> &'static str {
+            "leo_panics"
+        }
+
+        fn spec(&self) -> rmcp::model::Tool {
+            rmcp::model::Tool::new("leo_panics", "", Arc::new(JsonObject::new()))
+        }
+
+        fn known(&self) -> &'static [&'static str] {
+            &[]
+        }
+
+        fn call<'a>(&'a self, _: Args, _: Call<'a>) -> BoxFuture<'a, Result<Value, ToolError>> {
+            panic!("boom")
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_the_answer_of_its_call() {
+        let caller = Caller { agent: "a".parse().unwrap(), launch: "l".into(), cwd: None, dispatched: false };
+        let hub = Client::new("/nowhere".into(), Role::Worker, Generation(0));
+        let server = Server::new(caller, hub, CancellationToken::new());
+        let result = server.answer(&Panics, JsonObject::new(), CallKey::fresh()).await;
+        assert_eq!(result.is_error, Some(true));
+        assert_eq!(server.calls.available_permits(), MAX_CALLS);
+    }
+}

@@ -194,3 +194,6 @@ fn request_id(json: &str) -> Option<RequestId> {
     let message: Value = serde_json::from_str(json).ok()?;
     serde_json::from_value(message.get("id")?.clone()).ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+use super::*;
+use leo_ipc::config::Harness;
+
+fn home() -> Option<&'static Path> {
+    Some(Path::new("/home/ann"))
+}
+
+#[test]
+fn nothing_means_defaults() {
+    for text in ["", "\n\n", "# only a comment\n", "web:\n", "agents:\n", "{}"] {
+        assert_eq!(parse(text, home()).unwrap(), Config::default(), "{text:?}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(read(&dir.path().join("leo.yaml"), None).unwrap(), Config::default());
+}
+
+#[test]
+fn defaults_are_merged_into_agents() {
+    let text = "
+web: {port: 0, allowed_hosts: [leo.local]}
+defaults:
+  harness: claude
+  workspace: ~/src
+  model: opus
+  env: {A: '1', B: '2'}
+agents:
+  assistant:
+  other:
+    harness: demo
+    workspace: /srv/other/
+    env: {B: '3'}
+    autostart: false
+";
+    let config = parse(text, home()).unwrap();
+    assert_eq!(config.web.port, 0);
+    let assistant = &config.agents[&"assistant".parse().unwrap()];
+    assert_eq!((assistant.harness, assistant.workspace.as_str()), (Harness::Claude, "/home/ann/src"));
+    assert!(assistant.autostart);
+    let other = &config.agents[&"other".parse().unwrap()];
+    assert_eq!((other.harness, other.workspace.as_str()), (Harness::Demo, "/srv/other"));
+    assert_eq!(other.model.as_deref(), Some("opus"));
+    assert_eq!(other.env.get("A").map(String::as_str), Some("1"));
+    assert_eq!(other.env.get("B").map(String::as_str), Some("3"));
+    assert!(!other.autostart);
+}
+
+/// Every mistake names its line, and where it is a wrong name, the nearest known one.
+#[test]
+fn mistakes() {
+    let cases: &[(&str, u64, &[&str])] = &[
+        ("web:\n  prot: 1\n", 2, &["unknown key `prot`", "did you mean `port`?"]),
+        ("wbe:\n  port: 1\n", 1, &["unknown key `wbe`", "did you mean `web`?"]),
+        ("chat:\n  enabled: true\n  xyzzy: 1\n", 3, &["unknown key `xyzzy`", "known here: enabled"]),
+        ("web:\n  port: many\n", 2, &["`port` must be a whole number from 0 to 65535"]),
+        ("web:\n  port: 70000\n", 2, &["0 to 65535"]),
+        ("web:\n  enabled: maybe\n", 2, &["`enabled` must be true or false"]),
+        ("web:\n  bind: example\n", 2, &["web.bind", "`example`"]),
+        ("chat: {}\nweb:\n  bind: 0.0.0.0\n", 3, &["web.allowed_hosts"]),
+        ("agents:\n  a:\n    workspace: src\n", 3, &["agent `a`", "absolute path", "`src`"]),
+        ("agents:\n  a:\n    workspace: /x/../y\n", 3, &["`..`"]),
+        ("agents:\n  a:\n    model: m\n", 3, &["agent `a` has no workspace"]),
+        ("agents:\n  a:\n    workspace: /x\n    harness: cluade\n", 4, &["did you mean `claude`?"]),
+        ("agents:\n  Bad_Name:\n    workspace: /x\n", 2, &["Bad_Name"]),
+        ("agents:\n  a: {workspace: /x}\n  a: {workspace: /y}\n", 3, &["`a` is there twice"]),
+        ("web: [1, 2]\n", 1, &["`web` must hold keys"]),
+        ("web:\n  allowed_hosts: one\n", 2, &["`allowed_hosts` must be a list"]),
+        ("defaults:\n  env: {A: [secret]}\n", 2, &["expected string"]),
+        ("web:\n  port: 1\n bad\n", 3, &[""]),
+        ("web:\n\tport: 1\n", 2, &[""]),
+    ];
+    for (text, line, parts) in cases {
+        let (found, what) = parse(text, home()).expect_err(text);
+        assert_eq!(found, *line, "{text:?}: {what}");
+        for part in *parts {
+            assert!(what.contains(part), "{text:?}: {what}");
+        }
+        assert!(!what.contains('\n'), "{what}");
+    }
+}
+
+#[test]
+fn a_bad_file_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("leo.yaml");
+    std::fs::write(&path, b"# ok\nweb: \xff\n").unwrap();
+    assert_eq!(
+        read(&path, None).unwrap_err().to_string(),
+        format!("{}:2: this is not UTF-8 text", path.display())
+    );
+    std::fs::write(&path, vec![b'#'; usize::try_from(MAX_FILE).unwrap() + 1]).unwrap();
+    assert!(matches!(read(&path, None), Err(ConfigError::TooLarge { .. })));
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    assert!(matches!(read(&path, None), Err(ConfigError::Read { .. })));
+}
+
+#[test]
+fn only_listeners_need_a_restart() {
+    let old = Config::default();
+    let mut new = Config::default();
+    new.web.port = 1;
+    new.web.allowed_hosts.push("leo.local".to_owned());
+    new.chat.enabled = false;
+    assert_eq!(needs_restart(&old, &new), ["web.port"]);
+}

@@ -1,1 +1,5 @@
-//! The sole speaker to tmux: launches, adopts, stops and watches agents, and hands messages to them. It must not keep messages.
+//! The sole speaker to tmux: launches, adopts, stops and watches agents, and hands messages to them.
+//! It must not keep messages.
+
+mod env;
+mod tmux;

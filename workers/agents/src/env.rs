@@ -8,7 +8,7 @@ use std::{
 };
 
 /// Variables by name.
-pub type Env = BTreeMap<String, String>;
+pub(crate) type Env = BTreeMap<String, String>;
 
 /// Variables of the supervisor that an agent gets as they are.
 const PASSED: [&str; 17] = [
@@ -56,22 +56,22 @@ const USUAL_FOLDERS: [&str; 5] = ["/opt/homebrew/bin", "/usr/local/bin", "/usr/b
 
 /// The five variables that tie an agent's process to us.
 #[derive(Debug, Clone)]
-pub struct Ties {
+pub(crate) struct Ties {
     /// The agent.
-    pub agent: AgentName,
+    pub(crate) agent: AgentName,
     /// Its launch.
-    pub launch: LaunchId,
+    pub(crate) launch: LaunchId,
     /// The launch's token.
-    pub token: String,
+    pub(crate) token: String,
     /// Absolute path of `leo`.
-    pub program: String,
+    pub(crate) program: String,
     /// The home folder.
-    pub home: Home,
+    pub(crate) home: Home,
 }
 
 impl Ties {
     /// The variables.
-    pub fn vars(&self) -> Env {
+    pub(crate) fn vars(&self) -> Env {
         [
             ("LEO_HOME", self.home.root().display().to_string()),
             ("LEO_AGENT", self.agent.to_string()),
@@ -85,12 +85,12 @@ impl Ties {
 }
 
 /// Our own environment, without what is not text.
-pub fn ours() -> Env {
+pub(crate) fn ours() -> Env {
     std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))).collect()
 }
 
 /// The environment of an agent: what passes of `base`, then what its configuration sets.
-pub fn for_agent(base: &Env, configured: &Env) -> Env {
+pub(crate) fn for_agent(base: &Env, configured: &Env) -> Env {
     let passes = |key: &str| {
         let listed = PASSED.contains(&key) || PASSED_PREFIXES.iter().any(|p| key.starts_with(p));
         let proxy = PROXIES.iter().any(|p| p.eq_ignore_ascii_case(key));
@@ -121,7 +121,7 @@ fn search_path(env: &Env) -> String {
 }
 
 /// Finds a program in the PATH of `env` or the usual folders, as an absolute path.
-pub fn find_program(name: &str, env: &Env) -> Option<PathBuf> {
+pub(crate) fn find_program(name: &str, env: &Env) -> Option<PathBuf> {
     search_path(env).split(':').map(|folder| Path::new(folder).join(name)).find(|path| is_executable(path))
 }
 
@@ -131,7 +131,7 @@ fn is_executable(path: &Path) -> bool {
 }
 
 /// Whether a shell takes this for the name of a variable.
-pub fn is_name(key: &str) -> bool {
+pub(crate) fn is_name(key: &str) -> bool {
     let mut bytes = key.bytes();
     bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
         && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')

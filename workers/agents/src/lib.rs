@@ -2,4 +2,5 @@
 //! It must not keep messages.
 
 mod env;
+mod harness;
 mod tmux;

@@ -9,9 +9,9 @@ mod sanitise;
 mod session;
 
 pub(crate) use locale::fallback as fallback_locale;
-pub use paste::Key;
-pub use sanitise::{clean_words, for_paste};
-pub use session::{NewSession, PaneInfo};
+pub(crate) use paste::Key;
+pub(crate) use sanitise::{clean_words, for_paste};
+pub(crate) use session::{NewSession, PaneInfo};
 
 use std::{collections::BTreeMap, path::PathBuf, process::Stdio, time::Duration};
 use tmux_interface::TmuxCommand;
@@ -26,7 +26,7 @@ const MAX_STDERR: usize = 400;
 
 /// Why tmux did not do what it was asked to.
 #[derive(Debug, thiserror::Error)]
-pub enum TmuxError {
+pub(crate) enum TmuxError {
     /// No `tmux` on PATH.
     #[error(
         "tmux is not installed (looked in PATH): install it, for example with `brew install tmux` or `apt install tmux`"
@@ -69,26 +69,26 @@ pub enum TmuxError {
 
 impl TmuxError {
     /// Whether the command may have been carried out all the same.
-    pub fn may_have_applied(&self) -> bool {
+    pub(crate) fn may_have_applied(&self) -> bool {
         matches!(self, TmuxError::Deadline { .. } | TmuxError::Output { .. })
     }
 
     /// Whether the server, session or pane is not there (which for a question is an answer).
-    pub fn is_absent(&self) -> bool {
+    pub(crate) fn is_absent(&self) -> bool {
         matches!(self, TmuxError::Failed { stderr, .. } if
             ["no server running", "error connecting to", "can't find", "server exited", "no sessions"]
                 .iter().any(|sign| stderr.contains(sign)))
     }
 
     /// Whether a session of that name exists already.
-    pub fn is_duplicate(&self) -> bool {
+    pub(crate) fn is_duplicate(&self) -> bool {
         matches!(self, TmuxError::Failed { stderr, .. } if stderr.contains("duplicate session"))
     }
 }
 
 /// One tmux server.
 #[derive(Debug, Clone)]
-pub struct Tmux {
+pub(crate) struct Tmux {
     program: Option<PathBuf>,
     server: String,
     env: BTreeMap<String, String>,
@@ -97,7 +97,7 @@ pub struct Tmux {
 impl Tmux {
     /// The server of this name. `base` is the environment to take HOME, PATH and the like from; the
     /// server itself is started with no more than that, so that nothing else leaks into its panes.
-    pub fn new(server: impl Into<String>, base: &BTreeMap<String, String>) -> Tmux {
+    pub(crate) fn new(server: impl Into<String>, base: &BTreeMap<String, String>) -> Tmux {
         let mut env: BTreeMap<String, String> = ["HOME", "PATH", "USER", "LOGNAME", "SHELL", "TMPDIR"]
             .into_iter()
             .filter_map(|key| base.get(key).map(|value| (key.to_owned(), value.clone())))
@@ -110,12 +110,12 @@ impl Tmux {
     }
 
     /// The server's name.
-    pub fn server(&self) -> &str {
+    pub(crate) fn server(&self) -> &str {
         &self.server
     }
 
     /// The command that attaches a terminal to a session.
-    pub fn attach_argv(&self, session: &str) -> Vec<String> {
+    pub(crate) fn attach_argv(&self, session: &str) -> Vec<String> {
         let program = self.program.as_ref().map_or("tmux".to_owned(), |p| p.display().to_string());
         [&program, "-L", &self.server, "-f", "/dev/null", "-u", "attach", "-t", &format!("={session}")]
             .map(str::to_owned)

@@ -9,7 +9,7 @@ static BUFFERS: AtomicU64 = AtomicU64::new(0);
 
 /// A key by its tmux name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Key {
+pub(crate) enum Key {
     /// Submits.
     Enter,
     /// Interrupts.
@@ -35,7 +35,7 @@ impl Tmux {
     ///
     /// # Errors
     /// As [`TmuxError`] says; [`TmuxError::may_have_applied`] tells whether the text may have arrived.
-    pub async fn paste(&self, pane: &str, text: &str) -> Result<(), TmuxError> {
+    pub(crate) async fn paste(&self, pane: &str, text: &str) -> Result<(), TmuxError> {
         let buffer = format!("leo-{}-{}", std::process::id(), BUFFERS.fetch_add(1, Ordering::Relaxed));
         let load = LoadBuffer::new().buffer_name(buffer.as_str()).path("-").build();
         // Nothing has reached the pane before the second call, whatever happens to the first.
@@ -65,7 +65,7 @@ impl Tmux {
     ///
     /// # Errors
     /// As [`TmuxError`] says.
-    pub async fn press(&self, pane: &str, key: Key) -> Result<(), TmuxError> {
+    pub(crate) async fn press(&self, pane: &str, key: Key) -> Result<(), TmuxError> {
         let keys = SendKeys::new().target_pane(pane).key(key.name()).build();
         self.run(&[leave_copy_mode(pane), keys], None).await.map(drop)
     }
@@ -74,7 +74,7 @@ impl Tmux {
     ///
     /// # Errors
     /// As [`TmuxError`] says.
-    pub async fn type_command(&self, pane: &str, command: &'static str) -> Result<(), TmuxError> {
+    pub(crate) async fn type_command(&self, pane: &str, command: &'static str) -> Result<(), TmuxError> {
         let keys = SendKeys::new().disable_lookup().target_pane(pane).key(command).build();
         let enter = SendKeys::new().target_pane(pane).key(Key::Enter.name()).build();
         self.run(&[leave_copy_mode(pane), keys, enter], None).await.map(drop)

@@ -10,7 +10,7 @@ const EMOJI_STYLE: char = '\u{fe0f}';
 /// the brackets early or make a harness ask for a second look; tabs as four blanks; one kind of line
 /// end. It ends with one blank, since a backslash before Enter means "new line" to Claude, and an
 /// open `@` or `/` completion would take the Enter for itself.
-pub fn for_paste(text: &str) -> String {
+pub(crate) fn for_paste(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 1);
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
@@ -44,7 +44,7 @@ pub fn for_paste(text: &str) -> String {
 }
 
 /// Text that a program printed, for showing to a person: lines of visible characters only.
-pub fn clean_words(text: &str) -> String {
+pub(crate) fn clean_words(text: &str) -> String {
     text.chars().filter(|c| *c == '\n' || !(c.is_control() || is_invisible(*c))).collect()
 }
 

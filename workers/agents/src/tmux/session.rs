@@ -23,36 +23,36 @@ const PANE_FORMAT: &str = "#{pane_id} #{session_id} #{pane_pid} d#{pane_dead} s#
 
 /// A session to be made.
 #[derive(Debug, Clone, Copy)]
-pub struct NewSession<'a> {
+pub(crate) struct NewSession<'a> {
     /// Its name.
-    pub name: &'a str,
+    pub(crate) name: &'a str,
     /// The launch it is made for.
-    pub launch: &'a str,
+    pub(crate) launch: &'a str,
     /// The folder its program starts in.
-    pub folder: &'a Path,
+    pub(crate) folder: &'a Path,
     /// Program and arguments. They are visible to every user of the machine, so nothing secret.
-    pub argv: &'a [String],
+    pub(crate) argv: &'a [String],
 }
 
 /// A pane as tmux describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PaneInfo {
+pub(crate) struct PaneInfo {
     /// `%3`.
-    pub id: String,
+    pub(crate) id: String,
     /// `$1`, its session.
-    pub session_id: String,
+    pub(crate) session_id: String,
     /// The process that was started in it.
-    pub pid: u32,
+    pub(crate) pid: u32,
     /// Whether that process has ended.
-    pub dead: bool,
+    pub(crate) dead: bool,
     /// Its exit status, when it exited and tmux knows it already.
-    pub exit_status: Option<i32>,
+    pub(crate) exit_status: Option<i32>,
     /// The signal that ended it.
-    pub signal: Option<i32>,
+    pub(crate) signal: Option<i32>,
     /// Launch id of its session; empty when the session is not ours.
-    pub launch: String,
+    pub(crate) launch: String,
     /// Its session's name.
-    pub session: String,
+    pub(crate) session: String,
 }
 
 impl Tmux {
@@ -61,7 +61,7 @@ impl Tmux {
     ///
     /// # Errors
     /// [`TmuxError::is_duplicate`] when a session has that name; others as [`TmuxError`] says.
-    pub async fn new_session(&self, new: NewSession<'_>) -> Result<(String, u32), TmuxError> {
+    pub(crate) async fn new_session(&self, new: NewSession<'_>) -> Result<(String, u32), TmuxError> {
         // Global options first: a program that ends at once must still leave its last words.
         let global = |name: &'static str, value: &'static str| {
             SetOption::new().global().option(name).value(value).build()
@@ -100,7 +100,7 @@ impl Tmux {
     ///
     /// # Errors
     /// As [`TmuxError`] says.
-    pub async fn panes(&self) -> Result<Vec<PaneInfo>, TmuxError> {
+    pub(crate) async fn panes(&self) -> Result<Vec<PaneInfo>, TmuxError> {
         match self.run(&[ListPanes::new().all().format(PANE_FORMAT).build()], None).await {
             Ok(out) => Ok(out.lines().filter_map(parse_pane).collect()),
             Err(e) if e.is_absent() => Ok(Vec::new()),
@@ -112,7 +112,7 @@ impl Tmux {
     ///
     /// # Errors
     /// As [`TmuxError`] says.
-    pub async fn has_session(&self, name: &str) -> Result<bool, TmuxError> {
+    pub(crate) async fn has_session(&self, name: &str) -> Result<bool, TmuxError> {
         match self.run(&[HasSession::new().target_session(format!("={name}")).build()], None).await {
             Ok(_) => Ok(true),
             Err(e) if e.is_absent() => Ok(false),
@@ -125,7 +125,7 @@ impl Tmux {
     ///
     /// # Errors
     /// As [`TmuxError`] says.
-    pub async fn kill_session(&self, name: &str, launch: &str) -> Result<(), TmuxError> {
+    pub(crate) async fn kill_session(&self, name: &str, launch: &str) -> Result<(), TmuxError> {
         let panes = self.panes().await?;
         let Some(ours) = panes.into_iter().find(|p| p.session == name && p.launch == launch) else {
             return Ok(());
@@ -141,7 +141,7 @@ impl Tmux {
     ///
     /// # Errors
     /// As [`TmuxError`] says.
-    pub async fn capture(&self, pane: &str) -> Result<String, TmuxError> {
+    pub(crate) async fn capture(&self, pane: &str) -> Result<String, TmuxError> {
         self.run(&[CapturePane::new().stdout().escape_sequences().target_pane(pane).build()], None).await
     }
 
@@ -149,7 +149,7 @@ impl Tmux {
     ///
     /// # Errors
     /// As [`TmuxError`] says.
-    pub async fn history(&self, pane: &str, lines: u32) -> Result<String, TmuxError> {
+    pub(crate) async fn history(&self, pane: &str, lines: u32) -> Result<String, TmuxError> {
         let capture =
             CapturePane::new().stdout().join().start_line(format!("-{lines}")).target_pane(pane).build();
         self.run(&[capture], None).await

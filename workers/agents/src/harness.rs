@@ -7,7 +7,7 @@ mod launch;
 pub(crate) mod observe;
 pub(crate) mod transcript;
 
-pub(crate) use launch::{LaunchPlan, PlanError, write_plan};
+pub(crate) use launch::{LaunchPlan, PlanError, write_plan, write_private};
 pub(crate) use observe::{Composer, Dialog, Gate, Holding, Screen, Session, Status};
 
 use crate::env::{Env, Ties};

@@ -236,7 +236,7 @@ mod tests {
     fn an_earlier_message_of_the_same_text_is_no_evidence() {
         let lines = [user("p1", "[Leo Chat] yes", AT)];
         assert_eq!(find(&lines, "[Leo Chat] yes", Some("2026-11-29T21:38:10Z")), None);
-        assert_eq!(find(&lines, "[Leo Chat] yes", Some("2026-11-29T21:38:03Z")), turn("p1"));
+        assert_eq!(find(&lines, "[Leo Chat] yes", Some("2026-11-29T21:38:02.800Z")), turn("p1"));
         let both = [user("p1", "[Leo Chat] yes", AT), user("p2", "[Leo Chat] yes", "2026-11-29T21:39:00Z")];
         assert_eq!(find(&both, "[Leo Chat] yes", Some("2026-11-29T21:38:50Z")), turn("p2"));
     }

@@ -1,0 +1,3 @@
+//! One agent: its life, its deliveries, and the task that carries out what they decide.
+
+mod life;

@@ -1,3 +1,18 @@
 //! One agent: its life, its deliveries, and the task that carries out what they decide.
+//!
+//! The task owns everything about its agent; others only write to its mailbox. It decides nothing by
+//! itself: `life`, `watch` and `delivery::route` do, and it performs their actions one after another.
 
+mod command;
+mod deliver;
 mod life;
+mod live;
+mod look;
+mod shared;
+mod task;
+mod watch;
+mod words;
+
+pub(crate) use command::{Command, Mail};
+pub(crate) use shared::{Pids, Shared, Told};
+pub(crate) use task::{Handle, spawn};

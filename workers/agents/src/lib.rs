@@ -4,5 +4,73 @@
 mod agent;
 mod delivery;
 mod env;
+mod feed;
+mod fleet;
 mod harness;
+mod hub;
+mod serve;
 mod tmux;
+
+use agent::{Pids, Shared};
+use fleet::{Event, Fleet};
+use hub::Hub;
+use leo_ipc::{ExitCode, server};
+use leo_runtime::{Threads, Worker, WorkerError};
+use std::{sync::Arc, time::Duration};
+use tokio::sync::{mpsc, oneshot};
+
+/// Events waiting for the fleet. Beyond it the hub's stream and callers wait; the fleet itself never
+/// does.
+const FLEET_QUEUE: usize = 256;
+
+/// Requests that were accepted are answered within this time after the drain began.
+const LAST_ANSWERS: Duration = Duration::from_millis(200);
+
+/// Runs the worker process to its end.
+pub fn worker() -> ExitCode {
+    leo_runtime::run("agents", Threads::One, run)
+}
+
+async fn run(mut worker: Worker) -> Result<(), WorkerError> {
+    let listener = worker.unix_listener("agents")?;
+    let base = env::ours();
+    let hub = Hub::new(worker.hub());
+    let (told_tx, told) = mpsc::channel(FLEET_QUEUE);
+    let (events_tx, events) = mpsc::channel(FLEET_QUEUE);
+    let shared = Arc::new(Shared {
+        home: worker.home.clone(),
+        program: worker.start.program.clone(),
+        tmux: tmux::Tmux::new(worker.home.tmux_server(), &base),
+        base,
+        hub: hub.clone(),
+        fleet: told_tx,
+        pids: Pids::default(),
+    });
+    let fleet = tokio::spawn(Fleet::new(shared, worker.supervisor()).run(events, told));
+    tokio::spawn(feed::follow_hub(worker.hub(), hub.clone(), events_tx.clone()));
+    tokio::spawn(feed::follow_config(worker.config(), hub, events_tx.clone()));
+    let handler = Arc::new(serve::Agents::new(events_tx.clone()));
+    let serving = tokio::spawn(server::serve(listener, handler, worker.drain.clone()));
+
+    let probe = events_tx.clone();
+    worker.ready(move || {
+        let probe = probe.clone();
+        async move {
+            let (ping, pong) = oneshot::channel();
+            if probe.send(Event::Ping(ping)).await.is_ok() {
+                // No answer means no heartbeat, which is the truth.
+                let _ = pong.await;
+            }
+        }
+    })?;
+    tokio::select! {
+        () = worker.drain.cancelled() => {}
+        ended = fleet => {
+            let why = ended.err().map_or_else(|| "it returned".to_owned(), |e| e.to_string());
+            return Err(WorkerError::Failure(format!("the fleet ended: {why}")));
+        }
+    }
+    // Whatever is in the middle of something is repaired by the next start; agents stay as they are.
+    let _ = tokio::time::timeout(LAST_ANSWERS, serving).await;
+    Ok(())
+}

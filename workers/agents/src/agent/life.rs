@@ -126,6 +126,7 @@ impl State {
     }
 
     /// The launch that is in a pane.
+    #[cfg(test)]
     pub(crate) fn launch(&self) -> Option<&LaunchId> {
         match &self.phase {
             Phase::Starting { launch, .. }
@@ -329,6 +330,10 @@ pub(crate) fn step(mut state: State, event: Event, now: Instant) -> (State, Vec<
             actions.push(Action::FailPending(why));
             Phase::GaveUp
         }
+        (phase @ (Phase::Starting { .. } | Phase::Running { .. }), Event::Start) => {
+            want(&mut state, &mut actions, true);
+            phase
+        }
         (Phase::Starting { launch, since, .. }, Event::Ready) => Phase::Running { launch, since },
         (Phase::Starting { launch, since, told: false }, Event::Tick) if now >= since + SLOW_START => {
             let sentence = "It has been starting for a minute without getting ready.".to_owned();
@@ -358,7 +363,7 @@ pub(crate) fn step(mut state: State, event: Event, now: Instant) -> (State, Vec<
             stop(&mut actions, launch, Then::Remove, now)
         }
         (Phase::Stopping { launch, stage, until, then }, event) => {
-            stopping(&mut state, &mut actions, (launch, stage, until, then), event, now)
+            stopping(&mut state, &mut actions, (launch, stage, until, then), &event, now)
         }
         // What is asked of a launch in the making is asked again by the task when it is made.
         (phase, _) => phase,
@@ -459,7 +464,7 @@ fn stopping(
     state: &mut State,
     actions: &mut Vec<Action>,
     (launch, stage, until, then): (LaunchId, Stage, Instant, Then),
-    event: Event,
+    event: &Event,
     now: Instant,
 ) -> Phase {
     let (stage, until, then) = match event {

@@ -108,6 +108,7 @@ pub(crate) struct View {
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "an event is made and consumed once, never stored")]
 pub(crate) enum Event {
     /// Something about the agent's messages may have changed.
     Wake,

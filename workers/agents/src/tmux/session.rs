@@ -3,9 +3,7 @@
 
 use super::{Tmux, TmuxError};
 use std::path::Path;
-use tmux_interface::{
-    CapturePane, HasSession, KillSession, ListPanes, NewSession as New, SetOption, TmuxCommand,
-};
+use tmux_interface::{CapturePane, KillSession, ListPanes, NewSession as New, SetOption, TmuxCommand};
 
 /// Size of a pane nobody is attached to: Claude's dialogs hide choices in smaller ones.
 const WIDTH: usize = 160;
@@ -112,8 +110,12 @@ impl Tmux {
     ///
     /// # Errors
     /// As [`TmuxError`] says.
+    #[cfg(test)]
     pub(crate) async fn has_session(&self, name: &str) -> Result<bool, TmuxError> {
-        match self.run(&[HasSession::new().target_session(format!("={name}")).build()], None).await {
+        match self
+            .run(&[tmux_interface::HasSession::new().target_session(format!("={name}")).build()], None)
+            .await
+        {
             Ok(_) => Ok(true),
             Err(e) if e.is_absent() => Ok(false),
             Err(e) => Err(e),

@@ -18,7 +18,7 @@ impl Server {
     }
 
     /// A program that asks for bracketed paste and writes every byte it gets into a file.
-    async fn recorder(&self) -> (String, std::path::PathBuf) {
+    async fn recorder(&self) -> (String, PathBuf) {
         let file = self.folder.path().join("bytes");
         let script = format!("stty raw -echo; printf '\\033[?2004hready'; exec cat > {}", file.display());
         let argv = ["/bin/sh".to_owned(), "-c".to_owned(), script];

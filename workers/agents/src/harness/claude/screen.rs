@@ -73,11 +73,7 @@ fn typed<'a>(lines: impl Iterator<Item = &'a [Cell]>) -> String {
     // The cursor stands on a hint's first character when there is a hint and nothing else.
     let cursor_is_hint = hints && !plain;
     let line = |cells: &[Cell]| -> String {
-        cells
-            .iter()
-            .filter(|cell| !cell.hint && !(cell.cursor && cursor_is_hint))
-            .map(|cell| cell.c)
-            .collect()
+        cells.iter().filter(|cell| !(cell.hint || cell.cursor && cursor_is_hint)).map(|cell| cell.c).collect()
     };
     lines.iter().map(|l| line(l).trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }

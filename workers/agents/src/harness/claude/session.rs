@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn states() {
-        let read = |json: &str| parse(json.as_bytes(), 7).unwrap_or_default().status;
+        let status_of = |json: &str| parse(json.as_bytes(), 7).unwrap_or_default().status;
         for (json, status) in [
             (r#"{"pid":7,"status":"idle"}"#, Status::Idle),
             (r#"{"pid":7,"status":"shell"}"#, Status::Idle),
@@ -63,12 +63,8 @@ mod tests {
             (r#"{"pid":7,"status":"id"#, Status::Absent),
             ("", Status::Absent),
         ] {
-            assert_eq!(read(json), status, "{json}");
+            assert_eq!(status_of(json), status, "{json}");
         }
-        assert_eq!(read_missing(), Session::default());
-    }
-
-    fn read_missing() -> Session {
-        super::read(Path::new("/no/such/file"), 7)
+        assert_eq!(read(Path::new("/no/such/file"), 7), Session::default());
     }
 }

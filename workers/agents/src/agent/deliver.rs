@@ -1,0 +1,199 @@
+//! Carrying out what the paste route decides.
+
+use super::{
+    life,
+    task::{Agent, UnderWay},
+};
+use crate::{
+    delivery::{
+        prompt::{Pasted, Unpastable},
+        route::{self, Action, Event, State},
+    },
+    tmux::{Key, TmuxError, for_paste},
+};
+use leo_ipc::{
+    Time,
+    agent::SetWaiting,
+    chat::{Route, WaitingFor},
+    delivery::{BeginHandover, Delivery, NextDelivery, ReportOutcome},
+};
+use std::{collections::VecDeque, time::Instant};
+
+impl Agent {
+    /// Feeds the route and carries out its actions, until it has nothing more to do for now.
+    pub(super) async fn deliver(&mut self, event: Event) {
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            let state = std::mem::replace(&mut self.route, State::Quiet);
+            let (state, actions) = route::step(state, event, Instant::now());
+            self.route = state;
+            for action in actions {
+                if let Some(event) = self.act(action).await {
+                    events.push_back(event);
+                }
+            }
+        }
+    }
+
+    async fn act(&mut self, action: Action) -> Option<Event> {
+        match action {
+            Action::Ask => self.ask().await,
+            Action::Waiting(reason) => {
+                self.set_waiting(reason).await;
+                None
+            }
+            Action::WakeAgent => {
+                if self.record.agent.wake_on_message && !self.asleep && self.fail_pending.is_none() {
+                    self.live_on_boxed(life::Event::Message).await;
+                }
+                None
+            }
+            Action::Begin(delivery) => Some(self.begin(delivery).await),
+            Action::Look => Some(Event::Seen(self.look().await)),
+            Action::Paste => Some(self.paste().await),
+            Action::Enter => Some(self.enter().await),
+            Action::Clear => {
+                let pane = self.live.as_ref()?.pane.clone();
+                if let Err(e) = self.shared.tmux.press(&pane, Key::ClearLine).await {
+                    tracing::warn!(agent = %self.name, error = %e, "the composer cannot be cleared");
+                }
+                None
+            }
+            Action::Search => {
+                let under_way = self.under_way.clone()?;
+                let found = self.search(under_way.text, Some(under_way.handed_ms)).await;
+                Some(Event::Searched(found))
+            }
+            Action::Report(delivery, outcome) => {
+                tracing::info!(agent = %self.name, message = %delivery.message_id, attempt = delivery.attempt, outcome = outcome_name(&outcome), "outcome");
+                let report = ReportOutcome {
+                    agent: self.name.clone(),
+                    message_id: delivery.message_id,
+                    attempt: delivery.attempt,
+                    outcome,
+                };
+                self.shared.hub.tell("outcome of a delivery", report).await;
+                None
+            }
+        }
+    }
+
+    async fn ask(&mut self) -> Option<Event> {
+        let next = match self.shared.hub.ask(NextDelivery { agent: self.name.clone() }).await {
+            Ok(next) => next,
+            Err(fault) => {
+                tracing::warn!(agent = %self.name, code = fault.code, "no next delivery");
+                return None;
+            }
+        };
+        if let Some(doubt) = &next.in_doubt {
+            let ago = doubt.handed_ms_ago.unwrap_or(0);
+            let text = match &doubt.handed_prompt {
+                Some(handed) => for_paste(handed),
+                None => for_paste(&doubt.prompt),
+            };
+            self.set_under_way(doubt, text, Time::now().millis().saturating_sub(ago));
+        }
+        match (&self.fail_pending, &next.delivery, &next.in_doubt) {
+            (Some(note), Some(delivery), None) => {
+                let note = note.clone();
+                // First it becomes the one that is held, then it fails; the next `Ask` brings the next.
+                self.route = State::Held(delivery.clone());
+                Some(Event::FailPending(note))
+            }
+            (_, None, None) => {
+                self.fail_pending = None;
+                Some(Event::Next { pending: None, in_doubt: None })
+            }
+            _ => Some(Event::Next { pending: next.delivery, in_doubt: next.in_doubt }),
+        }
+    }
+
+    fn set_under_way(&mut self, delivery: &Delivery, text: String, handed_ms: i64) {
+        let key = (delivery.message_id.clone(), delivery.attempt);
+        if self.under_way.as_ref().is_none_or(|u| u.key != key) {
+            self.under_way = Some(UnderWay { key, text, handed_ms });
+        }
+    }
+
+    async fn set_waiting(&mut self, reason: Option<WaitingFor>) {
+        if self.waiting == Some(reason) {
+            return;
+        }
+        self.waiting = Some(reason);
+        let waiting = SetWaiting { agent: self.name.clone(), waiting_for: reason };
+        self.shared.hub.tell("what messages wait for", waiting).await;
+    }
+
+    async fn begin(&mut self, delivery: Delivery) -> Event {
+        let Some(launch) = self.live.as_ref().map(|live| live.launch.clone()) else {
+            return Event::BeginRefused;
+        };
+        let folder = self.shared.home.agent_dir(&self.name);
+        let prepared = Pasted::of(&delivery.prompt, &delivery.message_id, &folder).and_then(|pasted| {
+            pasted.prepare(&delivery.prompt)?;
+            Ok(pasted)
+        });
+        let pasted = match prepared {
+            Ok(pasted) => pasted,
+            Err(e @ (Unpastable::NotMarked | Unpastable::Write { .. })) => {
+                tracing::error!(agent = %self.name, message = %delivery.message_id, error = %e, "cannot be pasted");
+                return Event::Unpastable(format!("The message could not be handed over: {e}."));
+            }
+        };
+        let begin = BeginHandover {
+            agent: self.name.clone(),
+            message_id: delivery.message_id.clone(),
+            attempt: delivery.attempt,
+            launch,
+            route: Route::Paste,
+            handed_prompt: pasted.handed_prompt(),
+        };
+        let handed_ms = Time::now().millis();
+        match self.shared.hub.ask(begin).await {
+            Ok(_) => {
+                self.under_way = None;
+                self.set_under_way(&delivery, pasted.text().to_owned(), handed_ms);
+                // It waits for nothing any more.
+                self.set_waiting(None).await;
+                Event::Begun
+            }
+            Err(fault) => {
+                tracing::info!(agent = %self.name, message = %delivery.message_id, code = fault.code, "hand-over refused");
+                Event::BeginRefused
+            }
+        }
+    }
+
+    async fn paste(&mut self) -> Event {
+        let (Some(live), Some(under_way)) = (&self.live, &self.under_way) else { return Event::PasteFailed };
+        match self.shared.tmux.paste(&live.pane, &under_way.text).await {
+            Ok(()) => Event::Pasted,
+            Err(e) => self.tmux_failed("paste", &e, Event::Pasted, Event::PasteFailed),
+        }
+    }
+
+    async fn enter(&mut self) -> Event {
+        let Some(live) = &self.live else { return Event::EnterFailed };
+        match self.shared.tmux.press(&live.pane, Key::Enter).await {
+            Ok(()) => Event::EnterPressed,
+            Err(e) => self.tmux_failed("Enter", &e, Event::EnterPressed, Event::EnterFailed),
+        }
+    }
+
+    fn tmux_failed(&self, what: &str, error: &TmuxError, maybe: Event, not: Event) -> Event {
+        tracing::warn!(agent = %self.name, what, error = %error, "tmux failed");
+        if error.may_have_applied() { maybe } else { not }
+    }
+}
+
+fn outcome_name(outcome: &leo_ipc::delivery::Outcome) -> &'static str {
+    use leo_ipc::delivery::Outcome;
+    match outcome {
+        Outcome::Delivered { .. } => "delivered",
+        Outcome::NotApplied {} => "not_applied",
+        Outcome::Failed { .. } => "failed",
+        Outcome::Unproven { .. } => "unproven",
+        Outcome::Unknown => "unknown",
+    }
+}

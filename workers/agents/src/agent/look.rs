@@ -1,0 +1,211 @@
+//! Looking at a running agent: its session file, its pane where that is needed, its transcript.
+
+use super::{
+    life,
+    task::{Agent, UnderWay},
+    watch::{Findings, Look, Watch},
+};
+use crate::{
+    delivery::route,
+    harness::{
+        Composer, Gate, Holding, Screen, Session, Status, observe,
+        transcript::{Found, Search},
+    },
+    tmux::Key,
+};
+use leo_ipc::{
+    Done, Fault,
+    agent::{AgentPatch, ReportAgent},
+    delivery::{BindTurn, OpenTurns, TurnInterrupted, Unbound},
+};
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+/// A start-up dialog is looked for when a launch shows no session for so long.
+const DIALOG_AFTER: Duration = Duration::from_secs(1);
+
+/// Captures cost a process each; while only a dialog or obstacle is looked for, this is often enough.
+const CAPTURE_EVERY: Duration = Duration::from_secs(1);
+
+/// After Escape, the interrupted prompt may come back into the composer within this time.
+const AFTER_ESCAPE: Duration = Duration::from_secs(2);
+const ESCAPE_LOOK: Duration = Duration::from_millis(100);
+
+/// Presses that clear a prompt of ours out of the composer.
+const MAX_CLEARS: u32 = 40;
+
+/// One look.
+#[derive(Debug, Clone)]
+pub(super) struct Seen {
+    pub(super) session: Session,
+    pub(super) screen: Option<Screen>,
+    pub(super) gate: Gate,
+}
+
+impl Agent {
+    /// Looks, reports what changed, and lets the delivery go on.
+    pub(super) async fn look_and_deliver(&mut self) {
+        let view = self.look().await;
+        if matches!(self.route, route::State::Quiet) {
+            return;
+        }
+        self.deliver(route::Event::Seen(view)).await;
+    }
+
+    /// Looks at the agent and reports what changed about it.
+    pub(super) async fn look(&mut self) -> route::View {
+        let Some(seen) = self.see().await else {
+            return route::View { live: false, idle: false, gate: Gate::Starting, holding: Holding::Unseen };
+        };
+        if !matches!(seen.session.status, Status::Absent | Status::Starting) {
+            self.live_on_boxed(life::Event::Ready).await;
+        }
+        if seen.session.status == Status::Busy {
+            self.live_on_boxed(life::Event::Turn).await;
+        }
+        let ready = matches!(self.life.phase, life::Phase::Running { .. });
+        let look = Look {
+            status: seen.session.status.clone(),
+            ready,
+            gate: seen.gate.clone(),
+            session_id: seen.session.id.clone(),
+        };
+        let findings = self.watch.seen(look, Instant::now());
+        self.tell(findings).await;
+        let composer = observe::composer(&seen.session, seen.screen.as_ref());
+        let text = self.under_way.as_ref().map_or("", |u| u.text.as_str());
+        let holding = observe::holding(composer.as_ref(), text);
+        route::View { live: true, idle: seen.session.status == Status::Idle, gate: seen.gate, holding }
+    }
+
+    /// One look without consequences; `None` when there is no process.
+    async fn see(&mut self) -> Option<Seen> {
+        let harness = self.harness()?;
+        let live = self.live.as_mut()?;
+        let mut session = harness.session(&live.place);
+        let now = Instant::now();
+        let fresh = live.captured.is_some_and(|at| now.saturating_duration_since(at) < CAPTURE_EVERY);
+        let handing = !matches!(self.route, route::State::Quiet | route::State::Refused { .. });
+        let wanted = harness.needs_screen()
+            && match session.status {
+                // What the composer holds decides about every step of a hand-over, so it is never old.
+                Status::Idle => handing || (live.dialog.is_some() && !fresh) || live.captured.is_none(),
+                Status::Absent | Status::Starting => {
+                    now.saturating_duration_since(live.since) > DIALOG_AFTER && !fresh
+                }
+                Status::Waiting(_) => live.dialog.is_none() && !fresh,
+                Status::Busy => false,
+            };
+        let mut screen = None;
+        if wanted {
+            match self.shared.tmux.capture(&live.pane).await {
+                Ok(capture) => {
+                    let seen = harness.screen(&capture);
+                    live.dialog = seen.dialog;
+                    live.captured = Some(now);
+                    screen = Some(seen);
+                }
+                Err(e) => tracing::debug!(agent = %self.name, error = %e, "the pane cannot be captured"),
+            }
+            // A dialog may have come up while the pane was read; the newer state counts.
+            session = harness.session(&live.place);
+        }
+        let remembered =
+            live.dialog.map(|dialog| Screen { composer: Composer::Absent, dialog: Some(dialog) });
+        let shown = screen.clone().or_else(|| remembered.filter(|_| session.status != Status::Busy));
+        let mut gate = observe::gate(&self.name, self.title(), &session, shown.as_ref());
+        if session.status == Status::Idle && screen.is_none() && harness.needs_screen() && shown.is_none() {
+            // Nobody asked for the composer, so nothing was seen in the way.
+            gate = Gate::Open;
+        }
+        Some(Seen { session, screen, gate })
+    }
+
+    async fn tell(&mut self, findings: Findings) {
+        if let (Some(patch), Some(live)) = (findings.patch, &self.live) {
+            let report = ReportAgent { name: self.name.clone(), launch: live.launch.clone(), patch };
+            self.shared.hub.tell("report of an agent", report).await;
+        }
+        if findings.check_turns {
+            self.bind_turns(true).await;
+        }
+    }
+
+    /// Starts to watch a launch; what is known of its pane is reported at once.
+    pub(super) async fn begin_watch(&mut self, patch: AgentPatch) {
+        self.watch = Watch::new();
+        self.tell(Findings { patch: Some(patch), check_turns: false }).await;
+    }
+
+    /// Finds the turns of delivered messages that the hub cannot tell, and, when the session has been
+    /// idle for a while, says so of a turn that the hub takes to be running.
+    pub(super) async fn bind_turns(&mut self, idle: bool) {
+        let Some(launch) = self.live.as_ref().map(|live| live.launch.clone()) else { return };
+        let turns = match self.shared.hub.ask(OpenTurns { agent: self.name.clone() }).await {
+            Ok(turns) => turns,
+            Err(fault) => return tracing::warn!(agent = %self.name, code = fault.code, "no open turns"),
+        };
+        for Unbound { message_id, prompt } in turns.unbound {
+            let Some(found) = self.search(prompt, None).await else { continue };
+            let prompt_id = match found {
+                Found::Turn { prompt_id } => prompt_id,
+                Found::Absorbed => None,
+            };
+            let bind = BindTurn { agent: self.name.clone(), message_id, prompt_id };
+            self.shared.hub.tell("turn of a message", bind).await;
+        }
+        if let (true, Some(prompt_id)) = (idle, turns.running) {
+            let interrupted = TurnInterrupted { agent: self.name.clone(), launch, prompt_id };
+            self.shared.hub.tell("interrupted turn", interrupted).await;
+        }
+    }
+
+    /// Looks for a prompt in the transcript.
+    pub(super) async fn search(&self, prompt: String, since_ms: Option<i64>) -> Option<Found> {
+        let path = self.transcript()?;
+        let searched =
+            tokio::task::spawn_blocking(move || Search { prompt: &prompt, since_ms }.run(&path)).await;
+        searched.unwrap_or_default()
+    }
+
+    fn transcript(&self) -> Option<PathBuf> {
+        let named = self.live.as_ref().and_then(|live| self.harness()?.session(&live.place).transcript);
+        named.or_else(|| self.record.transcript_path.as_ref().map(PathBuf::from))
+    }
+
+    /// Interrupts the running turn as a person does. A prompt of ours that comes back into the
+    /// composer is taken out again, since the next one would be appended to it; a person's is left.
+    pub(super) async fn interrupt(&mut self) -> Result<Done, Fault> {
+        let live = self.running()?.clone();
+        let harness =
+            self.harness().ok_or_else(|| Fault::unavailable("this build cannot run the agent's harness"))?;
+        if matches!(harness.session(&live.place).status, Status::Idle | Status::Absent | Status::Starting) {
+            return Ok(Done {});
+        }
+        let failed = |e: crate::tmux::TmuxError| Fault::unavailable(e.to_string());
+        self.shared.tmux.press(&live.pane, Key::Escape).await.map_err(failed)?;
+        self.watch.turn_moved();
+        let until = Instant::now() + AFTER_ESCAPE;
+        let mut clears = 0;
+        while harness.needs_screen() && Instant::now() < until && clears < MAX_CLEARS {
+            tokio::time::sleep(ESCAPE_LOOK).await;
+            if harness.session(&live.place).status != Status::Idle {
+                continue;
+            }
+            let Some(UnderWay { text, .. }) = &self.under_way else { break };
+            let screen = harness.screen(&self.shared.tmux.capture(&live.pane).await.map_err(failed)?);
+            match observe::holding(Some(&screen.composer), text) {
+                Holding::Ours => {
+                    clears += 1;
+                    self.shared.tmux.press(&live.pane, Key::ClearLine).await.map_err(failed)?;
+                }
+                Holding::Nothing if clears > 0 => break,
+                Holding::Other | Holding::Mixed => break,
+                Holding::Nothing | Holding::Unseen => {}
+            }
+        }
+        Ok(Done {})
+    }
+}

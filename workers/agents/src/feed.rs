@@ -1,0 +1,91 @@
+//! What the hub and the configuration say, brought to the fleet.
+
+use crate::{agent::Command, fleet::Event, hub::Hub};
+use leo_ipc::{
+    AgentName,
+    agent::{ListAgents, PutAgent, Source, Wake, WatchAgents},
+    client::Client,
+    config::Config,
+    hub::HubRequest,
+};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// Time to start the stream, connections that fail included.
+const SUBSCRIBE: Duration = Duration::from_secs(5);
+
+/// Pause before subscribing again: a hub that is being replaced is back within milliseconds.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// Follows the hub for ever. `watching` is a client of its own, so that its stream never holds calls
+/// back.
+pub(crate) async fn follow_hub(watching: Client<HubRequest>, hub: Hub, fleet: mpsc::Sender<Event>) {
+    loop {
+        match watching.stream(WatchAgents {}, SUBSCRIBE).await {
+            Ok(mut wakes) => loop {
+                match wakes.next().await {
+                    Ok(Some(Wake::All {} | Wake::Unknown)) => {
+                        if let Ok(list) = hub.ask(ListAgents {}).await {
+                            let names = list.agents.into_iter().map(|r| r.agent.name).collect();
+                            if fleet.send(Event::Agents(names)).await.is_err() {
+                                return;
+                            }
+                        }
+                    }
+                    Ok(Some(wake)) => {
+                        if fleet.send(Event::Wake(wake)).await.is_err() {
+                            return;
+                        }
+                    }
+                    Ok(None) => break,
+                    Err(e) => {
+                        tracing::info!(error = %e, "the hub's stream ended; subscribing again");
+                        break;
+                    }
+                }
+            },
+            Err(e) => tracing::warn!(error = %e, "no stream from the hub; trying again"),
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// Keeps the agents of the configuration in the hub: defines each, and removes those that were in it
+/// and are no longer.
+pub(crate) async fn follow_config(mut config: watch::Receiver<Config>, hub: Hub, fleet: mpsc::Sender<Event>) {
+    loop {
+        let agents = config.borrow_and_update().agents.clone();
+        for (name, settings) in &agents {
+            let put = PutAgent {
+                name: name.clone(),
+                config: settings.clone(),
+                source: Source::Config,
+                must_be_new: false,
+            };
+            hub.tell("an agent of the configuration", put).await;
+        }
+        if let Ok(list) = hub.ask(ListAgents {}).await {
+            let vanished = list
+                .agents
+                .into_iter()
+                .filter(|r| r.source == Source::Config && !agents.contains_key(&r.agent.name))
+                .map(|r| r.agent.name);
+            for name in vanished {
+                remove(name, &fleet).await;
+            }
+        }
+        if config.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn remove(name: AgentName, fleet: &mpsc::Sender<Event>) {
+    tracing::info!(agent = %name, "no longer in the configuration; removing it");
+    let (reply, removed) = oneshot::channel();
+    if fleet.send(Event::Command(name.clone(), Command::Delete(reply))).await.is_ok()
+        && let Ok(Err(fault)) = removed.await
+    {
+        tracing::warn!(agent = %name, error = fault.message, "it was not removed");
+    }
+}

@@ -32,6 +32,7 @@ fn main() -> std::process::ExitCode {
     match first.as_str() {
         "hook" => leo_hooks::main(),
         "mcp-server" => leo_mcp::shim(),
+        "demo-agent" => leo_demo::main(),
         "worker" => worker(&text(args.next())),
         _ => cli::main(),
     }
@@ -43,6 +44,8 @@ fn main() -> std::process::ExitCode {
 fn worker(kind: &str) -> ExitCode {
     match kind {
         "hub" => leo_hub::worker(),
+        "http" => leo_http::worker(),
+        "agents" => leo_agents::worker(),
         "mcp" => leo_mcp::worker(),
         _ => cli::main(),
     }

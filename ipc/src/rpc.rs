@@ -77,6 +77,10 @@ macro_rules! requests {
             #[serde(other)]
             Unknown,
         }
+        impl $enum {
+            /// The names on the wire of every request that this build knows.
+            pub const OPS: &'static [&'static str] = &[$($op,)* $($sop,)*];
+        }
         $(
             impl $crate::Call for $req {
                 type Request = $enum;

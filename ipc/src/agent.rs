@@ -251,6 +251,10 @@ pub struct EndLaunch {
     pub launch: LaunchId,
     /// Whether the session should be resumed at the next start (a crash, or a stop by a person).
     pub resumable: bool,
+    /// What a person has to do before it can run, in a sentence: the agent is then shown as stopped and
+    /// in need of input, until it is started again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needs_person: Option<String>,
 }
 
 /// Subscribes to what the agents worker has to act on. The first item is [`Wake::All`]; after a

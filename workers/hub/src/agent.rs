@@ -175,7 +175,12 @@ pub(crate) fn remove(tx: &mut Tx<'_>, tmux_socket: &str, name: &AgentName) -> Ou
         end_launch(
             tx,
             tmux_socket,
-            &EndLaunch { name: name.clone(), launch: launch.id.clone(), resumable: false },
+            &EndLaunch {
+                name: name.clone(),
+                launch: launch.id.clone(),
+                resumable: false,
+                needs_person: None,
+            },
         )?;
     }
     crate::delivery::fail_all(tx, name, "The agent was removed before this message reached it.")?;
@@ -206,7 +211,12 @@ pub(crate) fn begin_launch(
     match &record.launch {
         Some(launch) if launch.id == request.launch => return Ok(record),
         Some(launch) => {
-            let end = EndLaunch { name: request.name.clone(), launch: launch.id.clone(), resumable: true };
+            let end = EndLaunch {
+                name: request.name.clone(),
+                launch: launch.id.clone(),
+                resumable: true,
+                needs_person: None,
+            };
             end_launch(tx, tmux_socket, &end)?;
         }
         None => {}
@@ -279,9 +289,10 @@ pub(crate) fn end_launch(tx: &mut Tx<'_>, tmux_socket: &str, request: &EndLaunch
     )?;
     let resume = record.agent.session_id.filter(|_| request.resumable);
     tx.db.execute(
-        "UPDATE agents SET launch = NULL, status = 'stopped', activity = 'unknown', waiting_for = NULL, pane = NULL,
-         pid = NULL, resume_session = ?2, last_activity_at = ?3 WHERE name = ?1",
-        rusqlite::params![request.name.as_str(), resume, tx.now.millis()],
+        "UPDATE agents SET launch = NULL, status = 'stopped', waiting_for = ?4, pane = NULL, pid = NULL,
+         activity = CASE WHEN ?4 IS NULL THEN 'unknown' ELSE 'needs_input' END,
+         resume_session = ?2, last_activity_at = ?3 WHERE name = ?1",
+        rusqlite::params![request.name.as_str(), resume, tx.now.millis(), request.needs_person],
     )?;
     turn::end_running(tx, &request.name, "interrupted")?;
     changed(tx, tmux_socket, "agent_stopped", &request.name)

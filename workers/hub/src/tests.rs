@@ -288,7 +288,7 @@ async fn a_stale_launch_is_refused_for_good() {
     let auth = |token: &str| AuthAgent { token_hash: leo_ipc::id::token_hash(token) };
     assert_eq!(code(bed.ask(auth("t1")).await), "unauthorized");
     assert_eq!(bed.ask(auth("t2")).await.unwrap().launch, LaunchId::from("l2"));
-    let end = EndLaunch { name: a(), launch: "l1".into(), resumable: true };
+    let end = EndLaunch { name: a(), launch: "l1".into(), resumable: true, needs_person: None };
     assert_eq!(
         bed.ask(end).await.unwrap().agent.status,
         Status::Starting,

@@ -73,6 +73,7 @@ impl Agent {
                     outcome,
                 };
                 self.shared.hub.tell("outcome of a delivery", report).await;
+                self.reported = Some(Instant::now());
                 None
             }
         }

@@ -226,6 +226,8 @@ pub(crate) enum Action {
         launch: LaunchId,
         /// Whether its session may be resumed.
         resumable: bool,
+        /// What a person has to do before it can run again.
+        needs_person: Option<String>,
     },
     /// Remove what is left of the launch's session in tmux.
     Clear(LaunchId),
@@ -244,15 +246,15 @@ pub(crate) enum Action {
         /// What happens now.
         next: Next,
     },
-    /// Show `needs_input` with this sentence on a launch that is about to be ended or takes long.
-    NeedsPerson {
-        /// Which launch, if one was recorded.
-        launch: Option<LaunchId>,
-        /// What to do.
-        sentence: String,
-        /// Whether the thread is told too.
-        note: bool,
+    /// Say in the thread why a launch could not be made.
+    NoteFailure {
+        /// Which launch.
+        launch: LaunchId,
+        /// Why.
+        why: String,
     },
+    /// Show that a launch takes long and a person should look.
+    ShowSlow(LaunchId),
     /// Fail the messages that wait.
     FailPending(String),
     /// Record what a person wants.
@@ -323,9 +325,9 @@ pub(crate) fn step(mut state: State, event: Event, now: Instant) -> (State, Vec<
             Phase::Starting { launch, since: now, told: false }
         }
         (Phase::Launching { .. }, Event::LaunchFailed { launch, why }) => {
-            actions.push(Action::NeedsPerson { launch: launch.clone(), sentence: why.clone(), note: true });
             if let Some(launch) = launch {
-                actions.push(Action::End { launch, resumable: true });
+                actions.push(Action::NoteFailure { launch: launch.clone(), why: why.clone() });
+                actions.push(Action::End { launch, resumable: true, needs_person: Some(why.clone()) });
             }
             actions.push(Action::FailPending(why));
             Phase::GaveUp
@@ -336,8 +338,7 @@ pub(crate) fn step(mut state: State, event: Event, now: Instant) -> (State, Vec<
         }
         (Phase::Starting { launch, since, .. }, Event::Ready) => Phase::Running { launch, since },
         (Phase::Starting { launch, since, told: false }, Event::Tick) if now >= since + SLOW_START => {
-            let sentence = "It has been starting for a minute without getting ready.".to_owned();
-            actions.push(Action::NeedsPerson { launch: Some(launch.clone()), sentence, note: false });
+            actions.push(Action::ShowSlow(launch.clone()));
             Phase::Starting { launch, since, told: true }
         }
         (phase @ (Phase::Starting { .. } | Phase::Running { .. }), Event::Turn) => {
@@ -394,7 +395,7 @@ fn looked(state: &mut State, actions: &mut Vec<Action>, seen: Seen, now: Instant
         Seen::Dead(launch, death) if state.wanted => died(state, actions, launch, death, EARLY, now),
         Seen::Dead(launch, _) | Seen::Absent(launch) => {
             actions.push(Action::Clear(launch.clone()));
-            actions.push(Action::End { launch, resumable: true });
+            actions.push(Action::End { launch, resumable: true, needs_person: None });
             rest(state, actions)
         }
         Seen::Nothing => rest(state, actions),
@@ -431,14 +432,11 @@ fn died(
         Next::Restart(MIN_BACKOFF.saturating_mul(2u32.saturating_pow(doublings)).min(MAX_BACKOFF))
     };
     actions.push(Action::NoteDeath { launch: launch.clone(), death, next });
-    if next == Next::GiveUp {
-        let sentence = format!(
-            "It ended {MAX_CRASHES} times within five minutes, so it stays stopped. Start it again when the reason is gone."
-        );
-        actions.push(Action::NeedsPerson { launch: Some(launch.clone()), sentence, note: false });
-    }
     actions.push(Action::Clear(launch.clone()));
-    actions.push(Action::End { launch, resumable: !early });
+    let needs_person = (next == Next::GiveUp).then(|| {
+        format!("It ended {MAX_CRASHES} times within five minutes. Start it again when the reason is gone.")
+    });
+    actions.push(Action::End { launch, resumable: !early, needs_person });
     match next {
         Next::Restart(pause) if state.wanted => Phase::Backoff { until: now + pause },
         Next::Restart(_) => Phase::Stopped,
@@ -498,7 +496,7 @@ fn stopping(
 
 fn stopped(state: &mut State, actions: &mut Vec<Action>, ended: LaunchId, then: Then) -> Phase {
     actions.push(Action::Clear(ended.clone()));
-    actions.push(Action::End { launch: ended, resumable: true });
+    actions.push(Action::End { launch: ended, resumable: true, needs_person: None });
     match then {
         Then::Start => launch(state, actions, false, false),
         Then::Stay => Phase::Stopped,

@@ -49,7 +49,7 @@ fn a_launch_that_vanished_is_ended_and_made_again() {
         actions,
         [
             Action::Clear(id(1)),
-            Action::End { launch: id(1), resumable: true },
+            Action::End { launch: id(1), resumable: true, needs_person: None },
             Action::Launch { crash: false, wake: false, resume: true },
         ]
     );
@@ -68,7 +68,7 @@ fn a_crash_is_told_and_repaired() {
         [
             Action::NoteDeath { launch: id(1), death: dead(1), next: Next::Restart(MIN_BACKOFF) },
             Action::Clear(id(1)),
-            Action::End { launch: id(1), resumable: true },
+            Action::End { launch: id(1), resumable: true, needs_person: None },
         ]
     );
     let Phase::Backoff { until } = state.phase else { panic!("{state:?}") };
@@ -82,7 +82,7 @@ fn an_early_end_with_status_0_is_a_failure_and_does_not_resume_again() {
     events.push(Event::Died(dead(0)));
     let (state, actions) = play(&events);
     assert!(matches!(&actions[0], Action::NoteDeath { next: Next::Restart(_), .. }));
-    assert!(actions.contains(&Action::End { launch: id(1), resumable: false }));
+    assert!(actions.contains(&Action::End { launch: id(1), resumable: false, needs_person: None }));
     let (_, actions) = step(state, Event::Tick, Instant::now() + Duration::from_secs(3600));
     assert_eq!(actions, [Action::Launch { crash: true, wake: false, resume: false }]);
 }
@@ -107,7 +107,7 @@ fn five_crashes_are_enough_until_somebody_asks() {
         (state, actions) = step(state, Event::Died(dead(1)), now);
         let Phase::Backoff { until } = state.phase else {
             assert!(actions.iter().any(|a| matches!(a, Action::FailPending(_))));
-            assert!(actions.iter().any(|a| matches!(a, Action::NeedsPerson { .. })));
+            assert!(actions.iter().any(|a| matches!(a, Action::End { needs_person: Some(_), .. })));
             break;
         };
         (state, _) = step(state, Event::Tick, until);
@@ -149,7 +149,10 @@ fn stopping_gets_firmer_and_ends() {
     }
     let due = state.due().unwrap();
     let (state, actions) = step(state, Event::Tick, due);
-    assert_eq!(actions, [Action::Clear(id(1)), Action::End { launch: id(1), resumable: true }]);
+    assert_eq!(
+        actions,
+        [Action::Clear(id(1)), Action::End { launch: id(1), resumable: true, needs_person: None }]
+    );
     assert_eq!(state.phase, Phase::Stopped);
 }
 
@@ -177,7 +180,7 @@ fn a_slow_start_is_told_once() {
     let (state, _) = play(&running(1)[..3]);
     let due = state.due().unwrap();
     let (state, actions) = step(state, Event::Tick, due);
-    assert!(matches!(&actions[..], [Action::NeedsPerson { note: false, .. }]));
+    assert_eq!(actions, [Action::ShowSlow(id(1))]);
     assert_eq!(state.due(), None);
 }
 

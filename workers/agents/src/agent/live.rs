@@ -134,12 +134,12 @@ impl Agent {
                 self.begin_watch(patch).await;
                 None
             }
-            Action::End { launch, resumable } => {
+            Action::End { launch, resumable, needs_person } => {
                 self.shared.pids.forget(&self.name);
                 self.live = None;
                 // Between a crash and the next start its MCP worker stays, and with it what waits there.
                 self.need_mcp(!matches!(self.life.phase, Phase::Stopped | Phase::GaveUp | Phase::Gone)).await;
-                let end = EndLaunch { name: self.name.clone(), launch, resumable };
+                let end = EndLaunch { name: self.name.clone(), launch, resumable, needs_person };
                 match self.shared.hub.ask(end).await {
                     Ok(record) => self.record = record,
                     Err(fault) => {
@@ -173,8 +173,20 @@ impl Agent {
                 self.note(format!("end:{launch}"), death_note(&death, next)).await;
                 None
             }
-            Action::NeedsPerson { launch, sentence, note } => {
-                self.needs_person(launch, sentence, note).await;
+            Action::NoteFailure { launch, why } => {
+                self.note(format!("failed:{launch}"), why).await;
+                None
+            }
+            Action::ShowSlow(launch) => {
+                let sentence =
+                    format!("It has been starting for a minute. {}", observe::attach_hint(&self.name));
+                let patch = AgentPatch {
+                    activity: Some(Activity::NeedsInput),
+                    waiting_for: Some(sentence),
+                    ..AgentPatch::default()
+                };
+                let report = ReportAgent { name: self.name.clone(), launch, patch };
+                self.shared.hub.tell("report of an agent", report).await;
                 None
             }
             Action::FailPending(note) => {
@@ -290,25 +302,6 @@ impl Agent {
     pub(super) async fn note(&self, key: String, text: String) {
         let note = PostNote { agent: self.name.clone(), key: CallKey(key), text };
         self.shared.hub.tell("note", note).await;
-    }
-
-    async fn needs_person(&self, launch: Option<LaunchId>, sentence: String, note: bool) {
-        let Some(launch) = launch else { return };
-        if note {
-            self.note(format!("needs:{launch}"), sentence.clone()).await;
-        }
-        let hint = if self.live.is_some() {
-            format!("{sentence} {}", observe::attach_hint(&self.name))
-        } else {
-            sentence
-        };
-        let patch = AgentPatch {
-            activity: Some(Activity::NeedsInput),
-            waiting_for: Some(hint),
-            ..AgentPatch::default()
-        };
-        let report = ReportAgent { name: self.name.clone(), launch, patch };
-        self.shared.hub.tell("report of an agent", report).await;
     }
 
     /// Types the harness's exit command where that cannot hurt, else ends the session.

@@ -35,6 +35,9 @@ const MAILBOX: usize = 64;
 /// While an agent is being stopped, its process is looked at this often.
 const STOP_LOOK: Duration = Duration::from_millis(100);
 
+/// A wake-up this soon after an outcome of ours is its echo.
+const OWN_ECHO: Duration = Duration::from_millis(500);
+
 /// Most lines of `leo agent logs`.
 const MAX_LOG_LINES: u32 = 5000;
 
@@ -184,11 +187,13 @@ pub(super) struct Agent {
     pub(super) waiting: Option<Option<WaitingFor>>,
     /// A person stopped it: what waits now is no reason to start it again, only a new message is.
     pub(super) asleep: bool,
+    /// When an outcome was reported last; the hub's wake-up that follows is not a new message's.
+    pub(super) reported: Option<Instant>,
     /// All that waits is to fail, for this reason.
     pub(super) fail_pending: Option<String>,
     /// Why the last launch could not be made.
     pub(super) launch_error: Option<String>,
-    /// Whether a start was asked for by a message, and the note about it is still to be made.
+    /// Who waits for a stop or start to be over.
     pub(super) waiters: Vec<Waiter>,
 }
 
@@ -205,6 +210,7 @@ impl Agent {
             under_way: None,
             waiting: None,
             asleep: false,
+            reported: None,
             fail_pending: None,
             launch_error: None,
             waiters: Vec::new(),
@@ -239,7 +245,9 @@ impl Agent {
                 self.deliver(route::Event::Wake).await;
             }
             Mail::Outbox => {
-                self.asleep = false;
+                if self.reported.is_none_or(|at| at.elapsed() > OWN_ECHO) {
+                    self.asleep = false;
+                }
                 self.deliver(route::Event::Wake).await;
             }
             Mail::Hook { launch, event } => self.hook(&launch, &event).await,
@@ -284,6 +292,7 @@ impl Agent {
                 self.watch.turn_moved();
             }
             "Stop" | "StopFailure" => self.watch.turn_moved(),
+            "PreToolUse" | "PostToolUse" | "PostToolUseFailure" => self.watch.hub_guessed(),
             // A session that begins or ends has another transcript.
             "SessionStart" | "SessionEnd" => self.changed().await,
             _ => {}

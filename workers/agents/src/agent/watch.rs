@@ -60,6 +60,14 @@ impl Watch {
         self.idle_since = None;
     }
 
+    /// The hub took the agent to be working because of a hook. While a dialog is open that is wrong, and
+    /// what was told is told again.
+    pub(crate) fn hub_guessed(&mut self) {
+        if self.told.activity == Some(Activity::NeedsInput) {
+            self.told.activity = None;
+        }
+    }
+
     /// Takes in a look.
     pub(crate) fn seen(&mut self, look: Look, now: Instant) -> Findings {
         let mut findings = Findings::default();
@@ -188,6 +196,19 @@ mod tests {
         watch.seen(look(Status::Busy, Gate::Turn), at(11_000));
         assert!(!watch.seen(idle(), at(12_000)).check_turns);
         assert!(watch.seen(idle(), at(13_500)).check_turns);
+    }
+
+    #[test]
+    fn a_dialog_is_told_again_after_the_hub_guessed() {
+        let now = Instant::now();
+        let asks = || look(Status::Waiting(String::new()), Gate::Dialog("allow?".to_owned()));
+        let mut watch = Watch::new();
+        watch.seen(asks(), now);
+        watch.hub_guessed();
+        assert_eq!(watch.seen(asks(), now).patch.unwrap().activity, Some(Activity::NeedsInput));
+        watch.seen(idle(), now);
+        watch.hub_guessed();
+        assert_eq!(watch.seen(idle(), now).patch, None);
     }
 
     #[test]

@@ -246,6 +246,9 @@ impl Daemon {
             version = leo_ipc::version::BUILD,
             "supervisor starts"
         );
+        // However this ends, whoever waits for the end of the supervisor must hear of it.
+        let stop = self.shared.stop.clone();
+        let _ended = stop.clone().drop_guard();
         let serving = CancellationToken::new();
         if let Err(e) = control::serve(&self.control, Control::new(self.shared()), serving.clone()) {
             tracing::error!(error = %e, "the control socket cannot be served");
@@ -257,7 +260,6 @@ impl Daemon {
         self.want(WorkerName::Http);
         self.want(WorkerName::Agents);
         let mut mcp_agents = self.shared.mcp_agents.subscribe();
-        let stop = self.shared.stop.clone();
         loop {
             tokio::select! {
                 () = stop.cancelled() => break,
@@ -407,3 +409,7 @@ impl Daemon {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "daemon_tests.rs"]
+mod tests;

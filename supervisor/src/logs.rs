@@ -13,6 +13,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
         mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
     },
+    time::Duration,
 };
 
 /// A file is rotated when it would grow beyond this.
@@ -24,6 +25,9 @@ const KEEP_LAST_WORDS: usize = 8;
 /// Chunks waiting for the disk. At the stderr reader's 16 KiB a chunk this is 8 MiB at most; beyond it
 /// chunks are dropped, since a full disk must not stop a worker.
 const QUEUE: usize = 512;
+
+/// Longest wait for the disk at the end.
+const FLUSH: Duration = Duration::from_secs(2);
 
 enum Entry {
     Append { log: Arc<str>, bytes: Vec<u8> },
@@ -63,12 +67,12 @@ impl Logs {
         self.send(Entry::LastWords { log: log.clone(), generation, bytes });
     }
 
-    /// Waits until everything said so far is written.
+    /// Waits until everything said so far is written, or [`FLUSH`] is over: a stuck disk must not keep
+    /// the supervisor from ending.
     pub(crate) fn flush(&self) {
         let (done, wait) = sync_channel(1);
-        if self.queue.send(Entry::Flush(done)).is_ok() {
-            // The thread is gone when the receiver fails; then nothing more can be written.
-            let _ = wait.recv();
+        if self.queue.try_send(Entry::Flush(done)).is_ok() {
+            let _ = wait.recv_timeout(FLUSH);
         }
     }
 

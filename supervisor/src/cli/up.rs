@@ -109,9 +109,12 @@ async fn wait_until_ready(shared: &Shared) -> bool {
     let state = |entries: &Entries, name: &WorkerName| entries.get(name).map(|e| e.status.state);
     let needed = [WorkerName::Hub, WorkerName::Http, WorkerName::Agents];
     let settled = board.wait_for(|entries| {
-        needed
-            .iter()
-            .all(|name| matches!(state(entries, name), Some(WorkerState::Running | WorkerState::Failed)))
+        needed.iter().all(|name| {
+            matches!(
+                state(entries, name),
+                Some(WorkerState::Running | WorkerState::Failed | WorkerState::Degraded)
+            )
+        })
     });
     let entries = match tokio::time::timeout(READY, settled).await {
         Ok(Ok(entries)) => entries.clone(),

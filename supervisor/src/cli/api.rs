@@ -5,7 +5,7 @@
 mod events;
 mod sse;
 
-pub(crate) use events::{Event, Events, Hello, Update};
+pub(crate) use events::{Event, Events, Update};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
@@ -83,6 +83,7 @@ impl ApiError {
     }
 
     /// The refusal's code; `None` when there was no refusal.
+    #[cfg(test)]
     pub(crate) fn code(&self) -> Option<&str> {
         match self {
             ApiError::Refused { code, .. } => Some(code),

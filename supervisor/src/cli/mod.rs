@@ -3,6 +3,7 @@
 
 mod agent;
 mod api;
+mod chat;
 mod completions;
 mod consent;
 mod doctor;
@@ -58,6 +59,8 @@ enum Verb {
     /// Add, list and control agents.
     #[command(subcommand)]
     Agent(agent::Verb),
+    /// Talk to an agent: one message and its reply, or the chat screen.
+    Chat(chat::Arguments),
     /// Check this machine and this home for what would keep Leo from working.
     Doctor(Json),
     /// Print the completion script of a shell.
@@ -103,6 +106,7 @@ fn run(verb: Verb) -> Result<ExitCode, Failure> {
         Verb::Worker(verb) => within(worker::run(&home()?, verb)),
         Verb::Reload => within(reload::run(&home()?)),
         Verb::Agent(verb) => within(agent::run(&home()?, verb)),
+        Verb::Chat(arguments) => within(chat::run(&home()?, arguments)),
         Verb::Doctor(Json { json }) => within(doctor::run(json)),
         Verb::Web(verb) => within(web::run(&home()?, verb)),
     }

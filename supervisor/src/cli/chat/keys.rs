@@ -1,0 +1,256 @@
+//! What keys and commands do. Pure.
+
+use super::{
+    state::{Action, Overlay, Scroll, State},
+    words::Tone,
+};
+use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use leo_ipc::AgentName;
+
+/// Keys and commands, for the help.
+pub(super) const HELP: [(&str, &str); 19] = [
+    ("Enter", "send"),
+    ("Alt-Enter, Ctrl-J", "new line"),
+    ("Up, Down, PgUp, PgDn", "move in the text, then through the history"),
+    ("Ctrl-Home, Ctrl-End", "to the earliest fetched message, to the newest"),
+    ("Ctrl-A, Ctrl-E", "start and end of the line"),
+    ("Ctrl-W, Ctrl-U, Ctrl-K", "delete a word, to the line's start, to its end"),
+    ("Ctrl-R, /retry", "send the last failed message again"),
+    ("/cancel", "take back the last message that still waits"),
+    ("/interrupt", "interrupt what the agent is doing"),
+    ("/start, /stop, /restart", "the agent's process"),
+    ("Ctrl-T, /agents", "another thread"),
+    ("/agent NAME", "that thread"),
+    ("/attach", "how to open the agent's own terminal"),
+    ("/help, ? when empty", "this"),
+    ("Ctrl-L", "draw the screen anew"),
+    ("Ctrl-C", "clear what is written; when empty, leave"),
+    ("Ctrl-D when empty, /quit", "leave"),
+    ("", ""),
+    ("", "The agent goes on when you leave. A space before / sends it as text."),
+];
+
+/// A key was pressed.
+pub(super) fn press(state: &mut State, key: KeyEvent) -> Vec<Action> {
+    if key.kind == KeyEventKind::Release {
+        return Vec::new();
+    }
+    match state.overlay {
+        Overlay::Help => help_key(state, key),
+        Overlay::Threads(selected) => threads_key(state, key, selected),
+        Overlay::None => chat_key(state, key),
+    }
+}
+
+fn help_key(state: &mut State, key: KeyEvent) -> Vec<Action> {
+    state.overlay = Overlay::None;
+    if is_ctrl(key, 'c') {
+        state.quit = true;
+    }
+    Vec::new()
+}
+
+fn threads_key(state: &mut State, key: KeyEvent, selected: usize) -> Vec<Action> {
+    let last = state.threads.len().saturating_sub(1);
+    match key.code {
+        KeyCode::Up | KeyCode::Char('k') => state.overlay = Overlay::Threads(selected.saturating_sub(1)),
+        KeyCode::Down | KeyCode::Char('j') => state.overlay = Overlay::Threads((selected + 1).min(last)),
+        KeyCode::Home => state.overlay = Overlay::Threads(0),
+        KeyCode::End => state.overlay = Overlay::Threads(last),
+        KeyCode::Enter => {
+            let chosen = state.threads.get(selected).map(|thread| thread.agent.clone());
+            state.overlay = Overlay::None;
+            if let Some(agent) = chosen {
+                return state.open(agent);
+            }
+        }
+        _ => state.overlay = Overlay::None,
+    }
+    Vec::new()
+}
+
+fn is_ctrl(key: KeyEvent, c: char) -> bool {
+    key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char(c)
+}
+
+fn chat_key(state: &mut State, key: KeyEvent) -> Vec<Action> {
+    if key.modifiers.contains(KeyModifiers::CONTROL) {
+        return ctrl_key(state, key.code);
+    }
+    if key.modifiers.contains(KeyModifiers::ALT) {
+        match key.code {
+            KeyCode::Enter => insert(state, "\n"),
+            KeyCode::Char('b') | KeyCode::Left => state.composer.left_word(),
+            KeyCode::Char('f') | KeyCode::Right => state.composer.right_word(),
+            KeyCode::Backspace => state.composer.delete_word_left(),
+            _ => {}
+        }
+        return Vec::new();
+    }
+    let columns = super::layout::composer_columns(state.size.0);
+    match key.code {
+        KeyCode::Enter if key.modifiers.contains(KeyModifiers::SHIFT) => insert(state, "\n"),
+        KeyCode::Enter => return enter(state),
+        KeyCode::Char('?') if state.composer.is_empty() => state.overlay = Overlay::Help,
+        KeyCode::Char(c) => insert(state, c.encode_utf8(&mut [0; 4])),
+        KeyCode::Tab => insert(state, "\t"),
+        KeyCode::Backspace => state.composer.backspace(),
+        KeyCode::Delete => state.composer.delete_right(),
+        KeyCode::Left => state.composer.left(),
+        KeyCode::Right => state.composer.right(),
+        KeyCode::Home => state.composer.home(),
+        KeyCode::End => state.composer.end(),
+        KeyCode::Up if state.scroll != Scroll::End || !state.composer.up(columns) => {
+            return state.scroll_by(1);
+        }
+        KeyCode::Down if state.scroll != Scroll::End || !state.composer.down(columns) => {
+            return state.scroll_by(-1);
+        }
+        KeyCode::PageUp => return state.scroll_by(page(state)),
+        KeyCode::PageDown => return state.scroll_by(-page(state)),
+        KeyCode::Esc => state.scroll = Scroll::End,
+        _ => {}
+    }
+    Vec::new()
+}
+
+fn page(state: &State) -> isize {
+    let rows = super::layout::areas(state).history.height.saturating_sub(2).max(1);
+    isize::try_from(rows).unwrap_or(1)
+}
+
+fn ctrl_key(state: &mut State, code: KeyCode) -> Vec<Action> {
+    match code {
+        KeyCode::Char('c') if state.composer.is_empty() => state.quit = true,
+        KeyCode::Char('c') => {
+            state.composer.take();
+        }
+        KeyCode::Char('d') if state.composer.is_empty() => state.quit = true,
+        KeyCode::Char('d') => state.composer.delete_right(),
+        KeyCode::Char('j') | KeyCode::Enter => insert(state, "\n"),
+        KeyCode::Char('a') => state.composer.home(),
+        KeyCode::Char('e') => state.composer.end(),
+        KeyCode::Char('b') => state.composer.left(),
+        KeyCode::Char('f') => state.composer.right(),
+        KeyCode::Char('h') => state.composer.backspace(),
+        KeyCode::Char('k') => state.composer.delete_to_end(),
+        KeyCode::Char('u') => state.composer.delete_to_start(),
+        KeyCode::Char('w') | KeyCode::Backspace => state.composer.delete_word_left(),
+        KeyCode::Left => state.composer.left_word(),
+        KeyCode::Right => state.composer.right_word(),
+        KeyCode::Char('r') => return retry(state),
+        KeyCode::Char('t') => show_threads(state),
+        KeyCode::Char('l') => return vec![Action::Redraw],
+        KeyCode::Home => return state.scroll_by(isize::MAX / 2),
+        KeyCode::End => state.scroll = Scroll::End,
+        _ => {}
+    }
+    Vec::new()
+}
+
+/// Puts text into the composer.
+pub(super) fn insert(state: &mut State, text: &str) {
+    if !state.composer.insert(text) {
+        let most = leo_ipc::chat::MAX_TEXT / 1024;
+        state.notify(Tone::Bad, format!("a message has at most {most} KiB: this does not fit in any more"));
+    }
+}
+
+fn enter(state: &mut State) -> Vec<Action> {
+    let text = state.composer.text();
+    if text.trim().is_empty() {
+        return Vec::new();
+    }
+    if let Some(command) = text.strip_prefix('/')
+        && !text.contains('\n')
+        && is_command(command)
+    {
+        let command = command.to_owned();
+        state.composer.take();
+        return run(state, command.trim());
+    }
+    if state.current().is_none() {
+        let name = state.agent.clone();
+        state.notify(Tone::Bad, format!("{name} was removed: this thread can only be read"));
+        return Vec::new();
+    }
+    let text = state.composer.take();
+    state.send(text)
+}
+
+/// Whether what follows a slash is meant as a command: a path such as `/etc/hosts` is not.
+fn is_command(rest: &str) -> bool {
+    let word = rest.split(char::is_whitespace).next().unwrap_or_default();
+    !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase())
+}
+
+fn run(state: &mut State, command: &str) -> Vec<Action> {
+    let (verb, rest) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
+    match (verb, rest.trim()) {
+        ("help", "") => state.overlay = Overlay::Help,
+        ("agents" | "threads", "") => show_threads(state),
+        ("agent", name) if !name.is_empty() => return go_to(state, name),
+        ("retry", "") => return retry(state),
+        ("cancel", "") => return cancel(state),
+        ("interrupt", "") => return vec![Action::Tell(state.agent.clone(), "interrupt")],
+        ("start", "") => return vec![Action::Tell(state.agent.clone(), "start")],
+        ("stop", "") => return vec![Action::Tell(state.agent.clone(), "stop")],
+        ("restart", "") => return vec![Action::Tell(state.agent.clone(), "restart")],
+        ("attach", "") => {
+            let text = format!("in another terminal: leo agent attach {}", state.agent);
+            state.notify(Tone::Calm, text);
+        }
+        ("quit" | "exit", "") => state.quit = true,
+        _ => {
+            state.composer.set(format!("/{command}"));
+            state.notify(
+                Tone::Bad,
+                format!("there is no command /{verb}; ? shows them, a space before / sends it"),
+            );
+        }
+    }
+    Vec::new()
+}
+
+fn show_threads(state: &mut State) {
+    let here = state.threads.iter().position(|thread| thread.agent == state.agent).unwrap_or(0);
+    state.overlay = Overlay::Threads(here);
+}
+
+fn go_to(state: &mut State, name: &str) -> Vec<Action> {
+    let known = name
+        .parse::<AgentName>()
+        .ok()
+        .filter(|name| state.threads.iter().any(|thread| thread.agent == *name));
+    match known {
+        Some(agent) => state.open(agent),
+        None => {
+            show_threads(state);
+            Vec::new()
+        }
+    }
+}
+
+fn retry(state: &mut State) -> Vec<Action> {
+    let unsent = state.resend(false);
+    if !unsent.is_empty() {
+        return unsent;
+    }
+    match state.log.last_failed().map(|message| message.id.clone()) {
+        Some(id) => vec![Action::Retry(state.agent.clone(), id)],
+        None => {
+            state.notify(Tone::Calm, "no message failed");
+            Vec::new()
+        }
+    }
+}
+
+fn cancel(state: &mut State) -> Vec<Action> {
+    match state.log.last_pending().map(|message| message.id.clone()) {
+        Some(id) => vec![Action::Cancel(state.agent.clone(), id)],
+        None => {
+            state.notify(Tone::Calm, "no message waits");
+            Vec::new()
+        }
+    }
+}

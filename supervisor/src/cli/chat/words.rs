@@ -1,0 +1,85 @@
+//! What states are called in the terminal. Pure.
+
+use super::plain::clean_line;
+use leo_ipc::{
+    agent::{Activity, Agent, Status},
+    chat::{FailedReason, Message, MessageState, WaitingFor},
+};
+
+/// How a word is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tone {
+    /// Nothing to do.
+    Calm,
+    /// Something is going on.
+    Busy,
+    /// A person is needed.
+    Alert,
+    /// It went wrong.
+    Bad,
+}
+
+/// Where a message of ours stands; `None` when there is nothing to say.
+pub(super) fn standing(message: &Message) -> Option<(Tone, &'static str)> {
+    match message.state {
+        MessageState::Pending => {
+            let waiting = message.delivery.as_ref().and_then(|d| d.waiting_for);
+            Some(waiting.map_or((Tone::Busy, "on its way"), waits))
+        }
+        MessageState::Delivered => Some((Tone::Calm, "delivered")),
+        MessageState::Failed => Some(match message.failed_reason {
+            Some(FailedReason::Cancelled) => (Tone::Calm, "taken back"),
+            reason => (Tone::Bad, failed(reason)),
+        }),
+        _ => None,
+    }
+}
+
+/// What a pending message waits for.
+pub(super) fn waits(waiting: WaitingFor) -> (Tone, &'static str) {
+    match waiting {
+        WaitingFor::Queue => (Tone::Busy, "waits for an earlier message"),
+        WaitingFor::Start => (Tone::Busy, "waits for the agent to start"),
+        WaitingFor::Turn => (Tone::Busy, "waits for the running turn to end"),
+        WaitingFor::Dialog => (Tone::Alert, "waits for a dialog in the agent's terminal to be answered"),
+        WaitingFor::Draft => (Tone::Alert, "waits for a draft in the agent's terminal to be sent or cleared"),
+        WaitingFor::Person => (Tone::Alert, "waits for you: the agent cannot start alone"),
+        WaitingFor::Unknown => (Tone::Busy, "waits"),
+    }
+}
+
+/// Why a message failed.
+pub(super) fn failed(reason: Option<FailedReason>) -> &'static str {
+    match reason {
+        Some(FailedReason::AgentUnreachable) => "failed: the agent could not be started or reached",
+        Some(FailedReason::DialogOpen) => "failed: a dialog stayed open in the agent's terminal",
+        Some(FailedReason::Timeout) => "failed: it waited too long",
+        Some(FailedReason::Unproven) => "unproven: handed over, and it may have been read",
+        Some(FailedReason::TooLarge) => "failed: larger than the agent can take",
+        Some(FailedReason::Cancelled) => "taken back",
+        Some(FailedReason::Transcription) => "failed: the voice note could not be transcribed",
+        Some(FailedReason::Transport) => "failed: the way to the agent broke",
+        Some(FailedReason::Unknown) | None => "failed",
+    }
+}
+
+/// What an agent is doing, in a word.
+pub(super) fn doing(agent: &Agent) -> (Tone, &'static str) {
+    match (agent.status, agent.activity) {
+        (Status::Stopped, _) => (Tone::Calm, "stopped"),
+        (_, Activity::NeedsInput) => (Tone::Alert, "needs you"),
+        (Status::Starting, _) => (Tone::Busy, "starting"),
+        (_, Activity::Working) => (Tone::Busy, "working"),
+        (_, Activity::Idle) => (Tone::Calm, "idle"),
+        (_, Activity::Unknown) => (Tone::Calm, "running"),
+    }
+}
+
+/// What a person has to do for an agent, if anything.
+pub(super) fn needs(agent: &Agent) -> Option<String> {
+    if agent.activity != Activity::NeedsInput {
+        return None;
+    }
+    let what = agent.waiting_for.as_deref().filter(|w| !w.is_empty()).unwrap_or("it waits in its terminal");
+    Some(format!("{} needs you: {} (leo agent attach {})", agent.name, clean_line(what), agent.name))
+}

@@ -190,8 +190,8 @@ pub(crate) fn holding(composer: Option<&Composer>, pasted: &str) -> Holding {
         Some(Composer::Something) => return Holding::Ours,
         Some(Composer::Text(text)) => text,
     };
-    let (shown, ours) = (prompt::normalise(text), prompt::normalise(pasted));
-    let (rest, placeholders) = without_placeholders(&shown);
+    let (shown, placeholders) = without_placeholders(&prompt::normalise(text));
+    let (rest, ours) = (drawable(&shown), drawable(&prompt::normalise(pasted)));
     match (rest.is_empty(), placeholders) {
         (true, 0) => Holding::Nothing,
         (true, 1) => Holding::Ours,
@@ -200,6 +200,12 @@ pub(crate) fn holding(composer: Option<&Composer>, pasted: &str) -> Holding {
         (_, 0) => Holding::Other,
         _ => Holding::Mixed,
     }
+}
+
+/// The characters that every terminal draws as they are. tmux loses parts of joined emoji and of what
+/// its width tables do not know, so a screen is compared without them.
+fn drawable(text: &str) -> String {
+    text.chars().filter(|c| c.is_alphanumeric() || c.is_ascii_punctuation()).collect()
 }
 
 /// Removes `[Pasted text #1 +4 lines]`, which stands for a collapsed paste (white space is gone).
@@ -270,6 +276,7 @@ mod tests {
             (Some(Composer::Something), Holding::Ours),
             (text("[Leo Chat] one\n  two"), Holding::Ours),
             (text("[Leo Chat] o"), Holding::Ours),
+            (text("[Leo Chat] one 👩 two"), Holding::Ours),
             (text("[Pasted text #1 +4 lines]"), Holding::Ours),
             (text("[Pasted text #1 +4 lines] and"), Holding::Mixed),
             (text("[Pasted text #1 +4 lines][Pasted text #2]"), Holding::Mixed),

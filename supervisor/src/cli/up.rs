@@ -82,7 +82,14 @@ async fn greet(home: &Home, shared: &Arc<Shared>) {
     };
     out::line("");
     let leo = own_command(home);
+    let width = out::width();
     let point = |title: &str, what: &str| out::line(&format!("  {title:<8}{what}"));
+    let hinted = |title: &str, what: &str, hint: &str| {
+        // A hint that does not fit would only tear the lines apart.
+        let fits = 12 + text::columns(what) + text::columns(hint) <= width;
+        let hint = if fits { format!("  {}", paint.dim(hint)) } else { String::new() };
+        point(title, &format!("{}{hint}", paint.bold(what)));
+    };
     match (web::base_url(&status), web::login_url(home, &status)) {
         (Some(url), Ok(login)) => {
             point("Web", &paint.cyan(&url));
@@ -95,12 +102,9 @@ async fn greet(home: &Home, shared: &Arc<Shared>) {
         (None, _) => point("Web", "switched off (web.enabled)"),
     }
     let name = agent.as_ref().map_or(FIRST_AGENT, AgentName::as_str);
-    point(
-        "Chat",
-        &format!("{}  {}", paint.bold(&format!("{leo} chat {name}")), paint.dim("in a second terminal")),
-    );
+    hinted("Chat", &format!("{leo} chat {name}"), "in a second terminal");
     point("Status", &paint.bold(&format!("{leo} status")));
-    point("Stop", &format!("{}  {}", paint.bold("Ctrl-C"), paint.dim("the agents keep running in tmux")));
+    hinted("Stop", "Ctrl-C", "the agents keep running in tmux");
     out::line("");
 }
 
@@ -178,7 +182,11 @@ async fn make_first_agent(api: &Api, shared: &Shared) -> Option<AgentName> {
         Ok(agent) => {
             let place = text::path(&agent.workspace);
             let what = match harness {
-                Harness::Claude => format!("Claude Code ({})", text::visible(&why)),
+                // `2.1.332 (Claude Code)`
+                Harness::Claude => {
+                    let version = why.split_whitespace().next().unwrap_or_default();
+                    format!("Claude Code {}", text::visible(version))
+                }
                 _ => format!("the demo agent, since {}", text::visible(&why)),
             };
             out::line(&format!("Made the agent {}: {what}, in {place}.", agent.name));

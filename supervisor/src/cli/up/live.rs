@@ -86,7 +86,7 @@ struct AboutAgent {
 async fn follow_agents(home: Home) {
     let api = Api::new(&home);
     let mut events = api.events(None);
-    let mut seen: HashMap<AgentName, (Status, Activity, Option<String>)> = HashMap::new();
+    let mut said: HashMap<AgentName, String> = HashMap::new();
     loop {
         let Update::Event(event) = events.next().await else { continue };
         if !event.kind.starts_with("agent_") {
@@ -94,12 +94,11 @@ async fn follow_agents(home: Home) {
         }
         // Events of a turn name the agent only.
         let Ok(AboutAgent { agent }) = serde_json::from_value(event.data) else { continue };
-        let now = (agent.status, agent.activity, agent.waiting_for.clone());
-        if seen.get(&agent.name) == Some(&now) {
-            continue;
+        let news = about(&agent);
+        if said.get(&agent.name) != Some(&news) {
+            say(&news);
+            said.insert(agent.name, news);
         }
-        say(&about(&agent));
-        seen.insert(agent.name, now);
     }
 }
 

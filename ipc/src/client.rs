@@ -6,7 +6,7 @@ use crate::{
     Call, Envelope, Fault, Generation, IpcError, Kind, Streaming, codec,
     frame::{self, MAX_BEFORE_HELLO, MAX_FRAME},
     hello::{Hello, HelloReply, Role},
-    server::write_all,
+    outbox::{Outbox, outbox},
 };
 use interprocess::{
     local_socket::{GenericFilePath, ToFsName, traits::tokio::Stream as _},
@@ -27,9 +27,6 @@ use tokio::{
     sync::mpsc,
     time::{Instant, timeout_at},
 };
-
-/// Frames waiting to be written. Beyond it callers wait.
-const OUTBOX: usize = 256;
 
 /// Items of one stream waiting for its reader. Beyond it the connection is not read, which holds the
 /// sender back; streams and calls that must not wait for each other use separate clients.
@@ -60,7 +57,7 @@ struct Inner {
 }
 
 struct Connection {
-    out: mpsc::Sender<Vec<u8>>,
+    out: Outbox,
     waiting: Mutex<HashMap<u64, mpsc::Sender<Envelope>>>,
     next_id: AtomicU64,
     closed: AtomicBool,
@@ -102,7 +99,7 @@ impl<R: Serialize> Client<R> {
         loop {
             let error = match self.try_call(&body, deadline).await {
                 Ok(answer) => return finish(&answer),
-                Err(e) => e,
+                Err(e) => named(e, within),
             };
             if !error.is_retryable() || Instant::now() + pause >= deadline {
                 return Err(error);
@@ -118,7 +115,7 @@ impl<R: Serialize> Client<R> {
         match timeout_at(deadline, pending.items.recv()).await {
             Ok(Some(answer)) => Ok(answer),
             Ok(None) => Err(IpcError::Closed),
-            Err(_) => Err(deadline_error(deadline)),
+            Err(_) => Err(LATE),
         }
     }
 
@@ -142,7 +139,9 @@ impl<R: Serialize> Client<R> {
             };
             match sent {
                 Ok(pending) => return Ok(Items { pending, item: PhantomData }),
-                Err(e) if !e.is_retryable() || Instant::now() + pause >= deadline => return Err(e),
+                Err(e) if !e.is_retryable() || Instant::now() + pause >= deadline => {
+                    return Err(named(e, within));
+                }
                 Err(_) => {}
             }
             tokio::time::sleep(pause).await;
@@ -151,13 +150,12 @@ impl<R: Serialize> Client<R> {
     }
 
     async fn connection(&self, deadline: Instant) -> Result<Arc<Connection>, IpcError> {
-        let mut current =
-            timeout_at(deadline, self.inner.current.lock()).await.map_err(|_| deadline_error(deadline))?;
+        let mut current = timeout_at(deadline, self.inner.current.lock()).await.map_err(|_| LATE)?;
         if let Some(connection) = current.as_ref().filter(|c| !c.closed.load(Ordering::Acquire)) {
             return Ok(connection.clone());
         }
         let connecting = connect(&self.inner.path, self.inner.role, self.inner.generation);
-        let socket = timeout_at(deadline, connecting).await.map_err(|_| deadline_error(deadline))??;
+        let socket = timeout_at(deadline, connecting).await.map_err(|_| LATE)??;
         let connection = Connection::start(socket);
         *current = Some(connection.clone());
         Ok(connection)
@@ -167,14 +165,14 @@ impl<R: Serialize> Client<R> {
 impl Connection {
     fn start(socket: Socket) -> Arc<Connection> {
         let socket = Arc::new(socket);
-        let (out, outbox) = mpsc::channel(OUTBOX);
+        let (out, writer) = outbox();
         let connection = Arc::new(Connection {
             out,
             waiting: Mutex::new(HashMap::new()),
             next_id: AtomicU64::new(1),
             closed: AtomicBool::new(false),
         });
-        tokio::spawn(write_all(socket.clone(), outbox));
+        tokio::spawn(writer.run(socket.clone()));
         // The reader holds the connection weakly: when the client is dropped, the reader is too.
         let weak = Arc::downgrade(&connection);
         tokio::spawn(async move {
@@ -229,8 +227,8 @@ impl Connection {
         }
         match timeout_at(deadline, self.out.send(sealed)).await {
             Ok(Ok(())) => Ok(pending),
-            Ok(Err(_)) => Err(IpcError::Closed),
-            Err(_) => Err(deadline_error(deadline)),
+            Ok(Err(e)) => Err(e),
+            Err(_) => Err(LATE),
         }
     }
 }
@@ -248,7 +246,7 @@ impl Drop for Pending {
             let cancel = Envelope { kind: Kind::Cancel, id: self.id, body: Vec::new() };
             if let Ok(sealed) = codec::encode(&cancel).and_then(|bytes| frame::seal(&bytes, MAX_FRAME)) {
                 // With a full outbox the peer works for nothing, which is harmless.
-                let _ = self.connection.out.try_send(sealed);
+                self.connection.out.try_send(sealed);
             }
         }
     }
@@ -289,7 +287,14 @@ fn fault_of(envelope: &Envelope) -> IpcError {
     }
 }
 
-fn deadline_error(deadline: Instant) -> IpcError {
-    let late = Instant::now().saturating_duration_since(deadline);
-    IpcError::Deadline { ms: u64::try_from(late.as_millis()).unwrap_or(u64::MAX) }
+/// The deadline is over. How long it was is filled in by [`named`].
+const LATE: IpcError = IpcError::Deadline { ms: 0 };
+
+fn named(error: IpcError, within: Duration) -> IpcError {
+    match error {
+        IpcError::Deadline { .. } => {
+            IpcError::Deadline { ms: u64::try_from(within.as_millis()).unwrap_or(u64::MAX) }
+        }
+        other => other,
+    }
 }

@@ -24,6 +24,8 @@ pub mod hook;
 pub mod hub;
 pub mod id;
 pub mod mcp;
+#[cfg(feature = "async")]
+mod outbox;
 pub mod paths;
 pub mod prompt;
 mod rpc;

@@ -5,37 +5,44 @@ use crate::{
     Envelope, Fault, Generation, IpcError, Kind, codec,
     frame::{self, MAX_BEFORE_HELLO, MAX_FRAME},
     hello::{Hello, Role},
+    outbox::{Outbox, outbox},
 };
-use futures_util::{Stream, StreamExt, stream::BoxStream};
+use futures_util::{FutureExt, Stream, StreamExt, stream::BoxStream};
 use interprocess::{
     local_socket::traits::{StreamCommon, tokio::Listener as _},
     os::unix::uds_local_socket::tokio::{Listener, Stream as Socket},
 };
 use serde::{Serialize, de::DeserializeOwned};
-use std::{collections::HashMap, future::Future, sync::Arc, time::Duration};
-use tokio::{
-    io::AsyncWriteExt,
-    sync::{Semaphore, mpsc},
-    task::AbortHandle,
+use std::{
+    collections::{HashMap, VecDeque},
+    future::Future,
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    time::Duration,
 };
+use tokio::{sync::Semaphore, task::AbortHandle};
 use tokio_util::sync::CancellationToken;
 
 /// Most connections served at once. More wait in the listener's backlog, where the supervisor's held
 /// socket keeps them.
 pub const MAX_CONNECTIONS: usize = 1024;
 
-/// Most requests of one connection in progress. Beyond it the connection is not read, which makes the
-/// peer wait instead of growing a queue here.
+/// Most requests of one connection in progress. More wait; the connection is still read, or nobody
+/// would hear that the peer has left or takes a request back.
 pub const MAX_IN_FLIGHT: usize = 256;
 
-/// Frames waiting to be written to one peer. Beyond it answers wait, which slows that peer only.
-const OUTBOX: usize = 256;
+/// Most requests of one connection that wait for their turn; more are refused.
+pub const MAX_WAITING: usize = 1024;
+
+/// Most bytes of such requests: four of the largest.
+const MAX_WAITING_BYTES: usize = 4 * MAX_FRAME;
 
 /// The handshake must be over this long after the connection was accepted.
 const HELLO_DEADLINE: Duration = Duration::from_secs(5);
 
-/// Frames are written together up to about this many bytes, to save system calls.
-const WRITE_BATCH: usize = 64 * 1024;
+/// A peer that has said its last word may take this long to read what is on its way to it; one that
+/// only keeps the connection open must not keep its slot.
+const LAST_WRITES: Duration = Duration::from_secs(10);
 
 /// Who is at the other end, as the handshake said. Authority never comes from here: the peer's user
 /// has been checked, and agents prove themselves with tokens.
@@ -102,10 +109,13 @@ pub async fn serve<H: Handler>(listener: Listener, handler: Arc<H>, stop: Cancel
     let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut pause = Duration::ZERO;
     loop {
-        let Ok(slot) = slots.clone().acquire_owned().await else { return };
-        let accepted = tokio::select! {
+        let next = async {
+            let slot = slots.clone().acquire_owned().await;
+            (slot, listener.accept().await)
+        };
+        let (slot, accepted) = tokio::select! {
             () = stop.cancelled() => return,
-            accepted = listener.accept() => accepted,
+            next = next => next,
         };
         match accepted {
             Ok(socket) => {
@@ -165,8 +175,8 @@ async fn connection<H: Handler>(
 ) -> Result<(), IpcError> {
     let peer = handshake(&socket).await?;
     let socket = Arc::new(socket);
-    let (out, outbox) = mpsc::channel::<Vec<u8>>(OUTBOX);
-    let writer = tokio::spawn(write_all(socket.clone(), outbox));
+    let (out, writer) = outbox();
+    let mut writer = tokio::spawn(writer.run(socket.clone()));
     let gone = CancellationToken::new();
     let result = read_all(&socket, &peer, &handler, &out, &stop, &gone).await;
     // Requests of a peer that has left are cancelled; those of a draining server may still answer.
@@ -175,7 +185,11 @@ async fn connection<H: Handler>(
     }
     drop(out);
     // The writer ends when the last request in progress has answered.
-    let _ = writer.await;
+    if stop.is_cancelled() {
+        let _ = writer.await;
+    } else if tokio::time::timeout(LAST_WRITES, &mut writer).await.is_err() {
+        writer.abort();
+    }
     result
 }
 
@@ -183,25 +197,23 @@ async fn read_all<H: Handler>(
     socket: &Socket,
     peer: &Peer,
     handler: &Arc<H>,
-    out: &mpsc::Sender<Vec<u8>>,
+    out: &Outbox,
     stop: &CancellationToken,
     gone: &CancellationToken,
 ) -> Result<(), IpcError> {
     let slots = Arc::new(Semaphore::new(MAX_IN_FLIGHT));
     let mut running: HashMap<u64, AbortHandle> = HashMap::new();
-    let mut reader = socket;
+    let mut waiting: VecDeque<Envelope> = VecDeque::new();
+    let mut waiting_bytes = 0;
+    // Kept over the turns of the loop: a frame that is half read must not be forgotten.
+    let reading = next(socket);
+    tokio::pin!(reading);
     loop {
-        let bytes = tokio::select! {
+        let read = tokio::select! {
             () = stop.cancelled() => return Ok(()),
-            read = frame::read(&mut reader, MAX_FRAME) => match read? {
-                Some(bytes) => bytes,
-                None => return Ok(()),
-            },
-        };
-        let envelope: Envelope = codec::decode(&bytes)?;
-        match envelope.kind {
-            Kind::Request => {
-                let Ok(slot) = slots.clone().acquire_owned().await else { return Ok(()) };
+            slot = slots.clone().acquire_owned(), if !waiting.is_empty() => {
+                let (Ok(slot), Some(envelope)) = (slot, waiting.pop_front()) else { return Ok(()) };
+                waiting_bytes -= envelope.body.len();
                 running.retain(|_, task| !task.is_finished());
                 let (handler, peer, out, gone) = (handler.clone(), peer.clone(), out.clone(), gone.clone());
                 let id = envelope.id;
@@ -211,11 +223,30 @@ async fn read_all<H: Handler>(
                     drop(slot);
                 });
                 running.insert(id, task.abort_handle());
+                continue;
+            }
+            read = &mut reading => read?,
+        };
+        let Some(bytes) = read else { return Ok(()) };
+        reading.set(next(socket));
+        let envelope: Envelope = codec::decode(&bytes)?;
+        match envelope.kind {
+            Kind::Request => {
+                let bytes = waiting_bytes + envelope.body.len();
+                if waiting.len() >= MAX_WAITING || bytes > MAX_WAITING_BYTES {
+                    let busy = Fault::unavailable("too many requests of this connection are waiting");
+                    send_fault(out, envelope.id, &busy).await;
+                } else {
+                    waiting_bytes = bytes;
+                    waiting.push_back(envelope);
+                }
             }
             Kind::Cancel => {
                 if let Some(task) = running.remove(&envelope.id) {
                     task.abort();
                 }
+                waiting.retain(|request| request.id != envelope.id);
+                waiting_bytes = waiting.iter().map(|request| request.body.len()).sum();
             }
             Kind::Unknown => {}
             Kind::Reply | Kind::Fault | Kind::Item => {
@@ -225,10 +256,21 @@ async fn read_all<H: Handler>(
     }
 }
 
-async fn answer<H: Handler>(handler: &H, peer: Peer, envelope: Envelope, out: &mpsc::Sender<Vec<u8>>) {
+async fn next(mut socket: &Socket) -> Result<Option<Vec<u8>>, IpcError> {
+    frame::read(&mut socket, MAX_FRAME).await
+}
+
+async fn answer<H: Handler>(handler: &H, peer: Peer, envelope: Envelope, out: &Outbox) {
     let id = envelope.id;
     let answer = match codec::decode::<H::Request>(&envelope.body) {
-        Ok(request) => handler.handle(peer, request).await,
+        // A panic is one request's failure: without an answer its caller would wait to its deadline.
+        Ok(request) => {
+            AssertUnwindSafe(handler.handle(peer, request)).catch_unwind().await.unwrap_or_else(|_| {
+                Answer::Fault(Fault::internal(
+                    "the request failed unexpectedly; it may have been carried out",
+                ))
+            })
+        }
         Err(e) => Answer::Fault(Fault::bad_request(e.to_string())),
     };
     match answer {
@@ -249,12 +291,12 @@ async fn answer<H: Handler>(handler: &H, peer: Peer, envelope: Envelope, out: &m
     }
 }
 
-async fn send_fault(out: &mpsc::Sender<Vec<u8>>, id: u64, fault: &Fault) {
+async fn send_fault(out: &Outbox, id: u64, fault: &Fault) {
     let body = codec::encode(fault).unwrap_or_default();
     send(out, Kind::Fault, id, body).await;
 }
 
-async fn send(out: &mpsc::Sender<Vec<u8>>, kind: Kind, id: u64, body: Vec<u8>) {
+async fn send(out: &Outbox, kind: Kind, id: u64, body: Vec<u8>) {
     let sealed = codec::encode(&Envelope { kind, id, body }).and_then(|bytes| frame::seal(&bytes, MAX_FRAME));
     let frame = match sealed {
         Ok(frame) => frame,
@@ -270,21 +312,4 @@ async fn send(out: &mpsc::Sender<Vec<u8>>, kind: Kind, id: u64, body: Vec<u8>) {
     };
     // A send error means that the peer has left, which its reader notices.
     let _ = out.send(frame).await;
-}
-
-pub(crate) async fn write_all(
-    socket: Arc<Socket>,
-    mut outbox: mpsc::Receiver<Vec<u8>>,
-) -> Result<(), IpcError> {
-    let mut writer = &*socket;
-    while let Some(mut batch) = outbox.recv().await {
-        while batch.len() < WRITE_BATCH {
-            match outbox.try_recv() {
-                Ok(more) => batch.extend_from_slice(&more),
-                Err(_) => break,
-            }
-        }
-        writer.write_all(&batch).await.map_err(|source| IpcError::Io { doing: "writing a frame", source })?;
-    }
-    Ok(())
 }

@@ -133,8 +133,8 @@ fn unknown_variants_are_read_as_unknown_whatever_they_carry() {
         hub::HubRequest,
         mcp::{FromShim, ToShim},
     };
-    fn read<T: DeserializeOwned>(json: Value) -> T {
-        codec::decode(&codec::encode(&json).unwrap()).unwrap()
+    fn read<T: DeserializeOwned>(json: impl Into<Value>) -> T {
+        codec::decode(&codec::encode(&json.into()).unwrap()).unwrap()
     }
     let carried = serde_json::json!({
         "op": "tomorrow", "t": "tomorrow", "item": "tomorrow", "what": "tomorrow", "outcome": "tomorrow",
@@ -150,11 +150,11 @@ fn unknown_variants_are_read_as_unknown_whatever_they_carry() {
     assert_eq!(read::<EventItem>(carried.clone()), EventItem::Unknown);
     assert_eq!(read::<Wake>(carried.clone()), Wake::Unknown);
     assert_eq!(read::<Outcome>(carried), Outcome::Unknown);
-    assert_eq!(read::<Role>("tomorrow".into()), Role::Unknown);
-    assert_eq!(read::<Kind>("tomorrow".into()), Kind::Unknown);
-    assert_eq!(read::<Resume>("tomorrow".into()), Resume::Unknown);
-    assert_eq!(read::<MessageKind>("tomorrow".into()), MessageKind::Unknown);
-    assert_eq!(read::<WorkerState>("tomorrow".into()), WorkerState::Unknown);
+    assert_eq!(read::<Role>("tomorrow"), Role::Unknown);
+    assert_eq!(read::<Kind>("tomorrow"), Kind::Unknown);
+    assert_eq!(read::<Resume>("tomorrow"), Resume::Unknown);
+    assert_eq!(read::<MessageKind>("tomorrow"), MessageKind::Unknown);
+    assert_eq!(read::<WorkerState>("tomorrow"), WorkerState::Unknown);
     let envelope: Envelope = read(serde_json::json!({"kind": "tomorrow", "id": 3, "flags": [1]}));
     assert_eq!(envelope, Envelope { kind: Kind::Unknown, id: 3, body: Vec::new() });
 }

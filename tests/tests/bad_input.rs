@@ -35,7 +35,7 @@ fn cases() -> Vec<Case> {
         case(get.clone(), "/chat/task-failure", None, 404, "not_found"),
         case(get.clone(), "/api/v1/chat/nobody/messages", None, 404, "unknown_agent"),
         case(get.clone(), "/api/v1/chat/Not%20A%20Name/messages", None, 404, "unknown_agent"),
-        case(get.clone(), "/api/v1/chat/%ff%fe/messages", None, 400, "bad_request"),
+        case(get.clone(), "/api/v1/chat/%ff%fe/messages", None, 404, "not_found"),
         case(get.clone(), "/api/v1/chat/assistant/messages?limit=0", None, 400, "bad_request"),
         case(get.clone(), "/api/v1/chat/assistant/messages?limit=201", None, 400, "bad_request"),
         case(get.clone(), "/api/v1/chat/assistant/messages?limit=many", None, 400, "bad_request"),
@@ -108,8 +108,16 @@ fn cases() -> Vec<Case> {
             409,
             "agent_exists",
         ),
-        // The operator is no agent: what agents say must come with an agent's token.
-        case(post, "/api/agent/assistant/chat/post", Json("{\"text\":\"x\"}"), 403, "forbidden"),
+        case(post.clone(), "/api/agent/nobody/chat/post", Json("{\"text\":\"x\"}"), 404, "unknown_agent"),
+        case(post.clone(), "/api/agent/assistant/chat/post", Json("{}"), 400, "bad_request"),
+        case(
+            post.clone(),
+            "/api/agent/assistant/chat/post",
+            Json("{\"files\":[\"relative\"]}"),
+            400,
+            "bad_request",
+        ),
+        case(post, "/api/agent/assistant/chat/history", Json("{\"limit\":0}"), 400, "bad_request"),
     ]
 }
 

@@ -157,6 +157,21 @@ async fn slow_reader() -> Result<()> {
     let mut good = Events::open(&api, None).await?;
     let hello = good.next().await?.context("a hello")?;
     let before = rss(http)?;
+    let first: u64 = hello.id.rsplit_once(':').context("an id")?.1.parse()?;
+    let stop = Arc::new(std::sync::atomic::AtomicU64::new(u64::MAX));
+    let reader = tokio::spawn({
+        let stop = stop.clone();
+        async move {
+            let mut last = first;
+            while last < stop.load(Ordering::Relaxed) {
+                let event = good.next().await?.context("the good reader goes on")?;
+                let seq = event.data["seq"].as_u64().context("a seq")?;
+                ensure!(seq == last + 1, "{seq} after {last}");
+                last = seq;
+            }
+            anyhow::Ok(())
+        }
+    });
     // 40 MiB of events, cancelled at once so that the outbox has room.
     let text = "x".repeat(200 * 1024);
     for n in 0..100 {
@@ -166,15 +181,11 @@ async fn slow_reader() -> Result<()> {
         let cancel = format!("/api/v1/chat/{AGENT}/messages/{id}/cancel");
         api.ask(reqwest::Method::POST, &cancel, Some(json!({}))).await?;
     }
-    // The good reader has everything, in order.
+    // The good reader has everything, in order. One event more ends its wait.
     let head = api.get("/api/v1/state").await?["meta"]["seq"].as_u64().context("a head")?;
-    let mut last: u64 = hello.id.rsplit_once(':').context("an id")?.1.parse()?;
-    while last < head {
-        let event = good.next().await?.context("the good reader goes on")?;
-        let seq = event.data["seq"].as_u64().context("a seq")?;
-        ensure!(seq == last + 1, "{seq} after {last}");
-        last = seq;
-    }
+    stop.store(head, Ordering::Relaxed);
+    api.send(AGENT, "the last one").await?;
+    reader.await??;
     // The slow one is closed: reading on, it comes to an end instead of to the newest event.
     let mut taken = 0usize;
     let mut buffer = vec![0u8; 64 * 1024];

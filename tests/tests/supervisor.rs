@@ -22,7 +22,7 @@ async fn two_supervisors_at_once_exactly_one_lives() -> Result<()> {
     let refused = std::mem::replace(&mut both[loser], start()?).wait_with_output()?;
     ensure!(refused.status.code() == Some(75), "{:?}", refused.status);
     let text = String::from_utf8_lossy(&refused.stderr);
-    ensure!(text.contains("already"), "it says why: {text}");
+    ensure!(text.contains("another supervisor runs"), "it says why: {text}");
     let mut third = both.into_iter().collect::<Vec<_>>();
     let mut late = third.remove(loser);
     ensure!(late.wait()?.code() == Some(75), "and so does a third");

@@ -54,6 +54,12 @@ pub(crate) enum StartError {
     /// The operator's token cannot be used.
     #[error(transparent)]
     Token(#[from] TokenError),
+    /// A path that workers and agents are told is not text.
+    #[error("the path {} is not UTF-8 text: use another one", path.display())]
+    NotText {
+        /// The path.
+        path: PathBuf,
+    },
     /// The system refused something basic.
     #[error("{doing} failed: {source}")]
     System {
@@ -182,6 +188,11 @@ impl Daemon {
     /// # Errors
     /// As [`StartError`] says; nothing is left behind but folders.
     pub(crate) fn prepare(home: Home, logs: Logs, program: PathBuf) -> Result<Daemon, StartError> {
+        for path in [home.root(), program.as_path()] {
+            if path.to_str().is_none() {
+                return Err(StartError::NotText { path: path.to_owned() });
+            }
+        }
         let lock = lock::take(&home)?;
         let (spawner, lifeline) = Spawner::new(program, home.root().to_owned())
             .map_err(|source| StartError::System { doing: "making the lifeline", source })?;

@@ -28,9 +28,9 @@ pub(crate) fn close_inherited_on_exec() {
     let numbers: Vec<i32> =
         entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     for number in numbers.into_iter().filter(|n| *n > 2) {
-        // SAFETY: the borrow lives for this call, in which nothing closes the descriptor: the process
-        // has one thread yet. The number of the listing itself is closed by now, and `fcntl` answers
-        // EBADF for it, which changes nothing.
+        // SAFETY: the borrow lives for this call, in which nothing closes the descriptor: there is no
+        // other thread yet but the console's, which opens and closes none. The number of the listing
+        // itself is closed by now, and `fcntl` answers EBADF for it, which changes nothing.
         #[expect(unsafe_code, reason = "inherited descriptors are known only as numbers")]
         let fd = unsafe { BorrowedFd::borrow_raw(number) };
         let _ = fcntl(fd, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));

@@ -145,21 +145,23 @@ impl Keeper {
         };
         tokio::pin!(tick);
         loop {
+            // What the worker says comes last: one that talks without end must not keep us from its
+            // deadline, or from stopping it.
             tokio::select! {
                 biased;
                 ended = exit(self.process.as_mut()) => return Event::Exited(ended),
-                Some((generation, event)) = self.heard.recv() => {
-                    // What an earlier process said has no meaning any more.
-                    if self.process.as_ref().is_some_and(|p| p.generation == generation) {
-                        return event;
-                    }
-                }
                 command = self.commands.recv(), if !self.deserted => {
                     // Nobody can want anything of it any more.
                     self.deserted = command.is_none();
                     return command.unwrap_or(Event::Unwant);
                 }
                 () = &mut tick => return Event::Tick,
+                Some((generation, event)) = self.heard.recv() => {
+                    // What an earlier process said has no meaning any more.
+                    if self.process.as_ref().is_some_and(|p| p.generation == generation) {
+                        return event;
+                    }
+                }
             }
         }
     }

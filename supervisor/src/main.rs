@@ -4,6 +4,7 @@
 mod board;
 mod cli;
 mod config;
+mod console;
 mod control;
 mod daemon;
 mod fds;

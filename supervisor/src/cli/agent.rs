@@ -212,6 +212,12 @@ async fn add(api: &Api, arguments: Add) -> Result<(), Failure> {
         Some(HarnessArgument::Demo) => leo_ipc::config::Harness::Demo,
         None => harness::choose().await.0,
     };
+    // Before the person is asked anything: whether there is a daemon, and the name is free.
+    let known = api.get::<Agents>("/api/v1/agents").await?.agents;
+    if known.iter().any(|agent| agent.name == arguments.name) {
+        let what = format!("there is already an agent `{}`: choose another name", arguments.name);
+        return Err(Failure::new(ExitCode::Failure, what));
+    }
     if harness == leo_ipc::config::Harness::Claude && out::is_interactive() {
         consent::ask_for(std::slice::from_ref(&workspace)).await;
     }

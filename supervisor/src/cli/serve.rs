@@ -3,6 +3,7 @@
 
 use super::failure::Failure;
 use crate::{
+    console::Console,
     daemon::{Daemon, Order, Shared, StartError},
     fds,
     logs::{Logs, OwnLog},
@@ -26,15 +27,6 @@ pub(crate) enum Hangup {
     Stop,
 }
 
-/// Where the supervisor's own log lines go besides its file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Console {
-    /// Nowhere.
-    Quiet,
-    /// Standard error.
-    Stderr,
-}
-
 /// The ground on which a supervisor is built. Made before the runtime, while there is one thread.
 pub(crate) struct Ground {
     home: Home,
@@ -43,11 +35,11 @@ pub(crate) struct Ground {
 }
 
 impl Ground {
-    /// Makes folders and starts logging.
+    /// Makes folders and starts logging, to the log file and to `console` where there is one.
     ///
     /// # Errors
     /// When the home cannot be used.
-    pub(crate) fn prepare(home: Home, console: Console) -> Result<Ground, Failure> {
+    pub(crate) fn prepare(home: Home, console: Option<Console>) -> Result<Ground, Failure> {
         fds::close_inherited_on_exec();
         let system = |doing| move |source| Failure::from(StartError::System { doing, source });
         let program = std::env::current_exe().map_err(system("finding the own program"))?;
@@ -55,13 +47,23 @@ impl Ground {
         let logs = Logs::start(home.logs()).map_err(system("starting the log thread"))?;
         let own = OwnLog::new(logs.clone());
         let filter = EnvFilter::try_from_env("LEO_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-        let file = fmt::layer().json().flatten_event(true).with_current_span(false);
-        let stderr = fmt::layer().json().flatten_event(true).with_current_span(false);
-        let stderr = (console == Console::Stderr).then(|| stderr.with_writer(std::io::stderr));
+        let stderr = console.map(|console| {
+            fmt::layer()
+                .json()
+                .flatten_event(true)
+                .with_current_span(false)
+                .with_writer(move || console.clone())
+        });
         // Fails only when logging was started before, which then goes on.
         let _ = tracing_subscriber::registry()
             .with(filter)
-            .with(file.with_writer(move || own.clone()))
+            .with(
+                fmt::layer()
+                    .json()
+                    .flatten_event(true)
+                    .with_current_span(false)
+                    .with_writer(move || own.clone()),
+            )
             .with(stderr)
             .try_init();
         Ok(Ground { home, logs, program })

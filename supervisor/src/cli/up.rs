@@ -9,11 +9,15 @@ use super::{
     failure::{Failure, chain},
     harness,
     out::{self, Paint},
-    serve::{self, Console, Ground, Hangup},
+    serve::{self, Ground, Hangup},
     status::Agents,
     text, web,
 };
-use crate::{board::Entries, daemon::Shared, worker::WorkerName};
+use crate::{
+    board::Entries,
+    daemon::{Shared, StartError},
+    worker::WorkerName,
+};
 use leo_ipc::{
     AgentName, ExitCode,
     agent::Agent,
@@ -25,7 +29,7 @@ use std::{
     collections::BTreeMap,
     io::IsTerminal,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, mpsc::SyncSender},
     time::Duration,
 };
 
@@ -39,27 +43,50 @@ const FIRST_AGENT: &str = "assistant";
 /// Runs everything until Ctrl-C.
 pub(crate) fn run(home: &Home) -> Result<ExitCode, Failure> {
     let tmux = doctor::tmux_for_up()?;
-    let ground = Ground::prepare(home.clone(), Console::Quiet)?;
+    let ground = Ground::prepare(home.clone(), None)?;
+    tracing::info!(tmux, "tmux");
+    // The supervisor gets a thread of its own: printing to a terminal that somebody has paused blocks,
+    // and a question to the person may stand for an hour.
+    let (started, starting) = std::sync::mpsc::sync_channel(1);
+    let supervisor = std::thread::Builder::new()
+        .name("supervisor".to_owned())
+        .spawn(move || supervise(ground, &started))
+        .map_err(|source| StartError::System { doing: "starting the supervisor's thread", source })?;
+    let runtime = super::runtime()?;
+    // Without a word it has failed, which its end says.
+    if let Ok(shared) = starting.recv() {
+        runtime.block_on(accompany(home, shared));
+    }
+    let code = supervisor.join().unwrap_or(Ok(ExitCode::Failure))?;
+    Ok(serve::finish(runtime, code))
+}
+
+fn supervise(ground: Ground, started: &SyncSender<Arc<Shared>>) -> Result<ExitCode, Failure> {
     let runtime = super::runtime()?;
     let code = runtime.block_on(async {
         let daemon = ground.daemon()?;
-        let shared = daemon.shared();
-        tracing::info!(tmux, "tmux");
         let terminal = std::io::stdin().is_terminal() || std::io::stdout().is_terminal();
-        serve::follow_signals(shared.clone(), if terminal { Hangup::Stop } else { Hangup::Reload })?;
-        let running = tokio::spawn(daemon.run());
-        tokio::select! {
-            () = greet(home, &shared) => {}
-            () = shared.stop.cancelled() => {}
-        }
-        let live = tokio::spawn(live::follow(home.clone(), shared.clone()));
-        shared.stop.cancelled().await;
-        live.abort();
-        out::line("");
-        out::line("Stopping. The agents stay in tmux; the next `leo up` finds them again.");
-        Ok::<_, Failure>(running.await.unwrap_or(ExitCode::Failure))
+        let hangup = if terminal { Hangup::Stop } else { Hangup::Reload };
+        serve::follow_signals(daemon.shared(), hangup)?;
+        // The receiver waits for this.
+        let _ = started.send(daemon.shared());
+        Ok::<_, Failure>(daemon.run().await)
     })?;
     Ok(serve::finish(runtime, code))
+}
+
+/// Everything that the person sees while the supervisor runs.
+async fn accompany(home: &Home, shared: Arc<Shared>) {
+    tokio::select! {
+        () = greet(home, &shared) => {}
+        () = shared.stop.cancelled() => {}
+    }
+    tokio::select! {
+        () = live::follow(home.clone(), shared.clone()) => {}
+        () = shared.stop.cancelled() => {}
+    }
+    out::line("");
+    out::line("Stopping. The agents stay in tmux; the next `leo up` finds them again.");
 }
 
 /// Waits until everything is ready, makes the first agent, and says how to go on.
@@ -216,12 +243,8 @@ fn own_command(home: &Home) -> String {
     let same = |a: &Path, b: &Path| a.canonicalize().ok() == b.canonicalize().ok();
     let program = match (own, on_path) {
         (Some(own), Some(found)) if same(&own, &found) => "leo".to_owned(),
-        (Some(own), _) => {
-            let here = std::env::current_dir().ok();
-            let near =
-                here.and_then(|here| own.strip_prefix(here).map(|p| format!("./{}", p.display())).ok());
-            near.unwrap_or_else(|| own.display().to_string())
-        }
+        // Whole, since the other terminal may be in another folder.
+        (Some(own), _) => own.display().to_string(),
         (None, _) => "leo".to_owned(),
     };
     let usual = std::env::var_os("HOME").map(|h| PathBuf::from(h).join(".leo"));

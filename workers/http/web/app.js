@@ -68,6 +68,11 @@ function put(message) {
   messages.set(message.id, message);
 }
 
+/** Takes a message as an answer has it: the stream may have brought a newer form of it already. */
+function putIfAbsent(message) {
+  if (!page(message.agent).messages.has(message.id)) put(message);
+}
+
 /** Oldest first. Rows that the server has not seen yet come last. */
 function sorted(agent) {
   const mine = (m) => m.state === "sending" || m.state === "unsent";
@@ -193,9 +198,11 @@ function drawHead() {
   const needs = agent?.activity === "needs_input";
   $("needs").hidden = !needs;
   if (needs) {
-    $("needs").replaceChildren(
-      agent.waiting_for || "The agent waits for you in its terminal.", " Open it with ",
-      el("code", "", {}, `leo agent attach ${name}`), ".");
+    const how = `leo agent attach ${name}`;
+    const what = agent.waiting_for || "The agent waits for you in its terminal.";
+    $("needs").replaceChildren(what);
+    // The sentence may say how by itself.
+    if (!what.includes(how)) $("needs").append(" Open it with ", el("code", "", {}, how), ".");
   }
   const actions = [];
   if (agent?.activity === "working") actions.push(["Interrupt", "interrupt"]);
@@ -247,22 +254,28 @@ function reconcile(messages) {
     if (!previous || day(previous.ts) !== date) {
       keep(`day ${date}`, "1", () => el("li", "day", {}, date));
     }
-    const joined = previous && previous.direction === message.direction && previous.kind === message.kind
+    let joined = previous && previous.direction === message.direction && previous.kind === message.kind
       && Date.parse(message.ts) - Date.parse(previous.ts) < 120000 && day(previous.ts) === date;
-    const version = JSON.stringify([joined, message]);
-    keep(message.client_msg_id ?? message.id, version, () => messageRow(message, joined));
+    // A reply says what it answers when that is not what stands right above it.
+    const to = message.reply_to ? page(message.agent).messages.get(message.reply_to) : null;
+    const answers = to && previous?.id !== to.id && previous?.reply_to !== to.id ? to : null;
+    joined &&= !answers;
+    const version = JSON.stringify([joined, answers?.id, message]);
+    keep(message.client_msg_id ?? message.id, version, () => messageRow(message, joined, answers));
     previous = message;
   }
   for (const row of rows.values()) row.remove();
 }
 
-function messageRow(message, joined) {
+function messageRow(message, joined, answers) {
   if (message.kind === "system") return el("li", "note", { dir: "auto" }, message.text, " ", el("time", "", {}, clock(message.ts)));
   const mine = message.direction === "in";
   const row = el("li", `message ${mine ? "mine" : "theirs"}${joined ? " joined" : ""}`);
   if (!joined) {
     const who = mine ? (message.sender ?? "You") : message.agent;
-    row.append(el("p", "by", {}, el("b", "", {}, who), " ", el("time", "", { datetime: message.ts }, clock(message.ts))));
+    const by = el("p", "by", {}, el("b", "", {}, who), " ", el("time", "", { datetime: message.ts }, clock(message.ts)));
+    if (answers) by.append(el("span", "answers", { dir: "auto" }, ` ↳ ${answers.text.slice(0, 120)}`));
+    row.append(by);
   }
   const bubble = el("div", "bubble");
   if (message.text) bubble.append(prose(message.text));
@@ -283,7 +296,7 @@ function actionButton(message, action) {
     if (action === "send") return submit(message);
     e.currentTarget.disabled = true;
     try {
-      put(await call("POST", `${api(message.agent)}/messages/${message.id}/${action}`));
+      await call("POST", `${api(message.agent)}/messages/${message.id}/${action}`);
     } catch (error) {
       complain(error);
     }
@@ -325,7 +338,7 @@ async function load(agent, before) {
   const cursor = before ? `&before=${encodeURIComponent(before)}` : "";
   try {
     const { messages, has_more: hasMore } = await call("GET", `${api(agent)}/messages?limit=${PAGE}${cursor}`);
-    messages.forEach(put);
+    messages.forEach(putIfAbsent);
     Object.assign(page(agent), { hasMore, loaded: true });
   } catch (error) {
     complain(error);
@@ -391,7 +404,8 @@ async function submit(row) {
   page(agent).messages.set(client_msg_id, { ...row, state: "sending" });
   drawMessages();
   try {
-    put(await call("POST", `${api(agent)}/messages`, { text, client_msg_id }));
+    putIfAbsent(await call("POST", `${api(agent)}/messages`, { text, client_msg_id }));
+    page(agent).messages.delete(client_msg_id);
   } catch (error) {
     refused(error);
     // It may have been accepted all the same, and then be here already by the stream.

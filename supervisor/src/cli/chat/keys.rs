@@ -8,7 +8,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use leo_ipc::AgentName;
 
 /// Keys and commands, for the help.
-pub(super) const HELP: [(&str, &str); 19] = [
+pub(super) const HELP: [(&str, &str); 17] = [
     ("Enter", "send"),
     ("Alt-Enter, Ctrl-J", "new line"),
     ("Up, Down, PgUp, PgDn", "move in the text, then through the history"),
@@ -19,13 +19,11 @@ pub(super) const HELP: [(&str, &str); 19] = [
     ("/cancel", "take back the last message that still waits"),
     ("/interrupt", "interrupt what the agent is doing"),
     ("/start, /stop, /restart", "the agent's process"),
-    ("Ctrl-T, /agents", "another thread"),
-    ("/agent NAME", "that thread"),
+    ("Ctrl-T, /agents, /agent NAME", "another thread"),
     ("/attach", "how to open the agent's own terminal"),
-    ("/help, ? when empty", "this"),
-    ("Ctrl-L", "draw the screen anew"),
-    ("Ctrl-C", "clear what is written; when empty, leave"),
-    ("Ctrl-D when empty, /quit", "leave"),
+    ("?, /help", "this, when nothing is written"),
+    ("Ctrl-C", "clear what is written; when nothing is, leave"),
+    ("/quit, Ctrl-D", "leave"),
     ("", ""),
     ("", "The agent goes on when you leave. A space before / sends it as text."),
 ];

@@ -2,7 +2,7 @@
 
 use super::{
     log::Outgoing,
-    plain::{clean, clean_line, width, wrap},
+    plain::{clean, clean_line, cut, width, wrap},
     state::{Link, Scroll, State},
     words::{self, Tone},
 };
@@ -25,6 +25,12 @@ const INDENT: &str = "  ";
 /// Most rows of the composer, beside half of the screen.
 const MAX_COMPOSER_ROWS: u16 = 12;
 
+/// From so many rows on, a line below the head is worth its row.
+const ROOMY: u16 = 20;
+
+/// Most rows of an alert.
+const MAX_ALERT_ROWS: usize = 3;
+
 /// Columns in front of what is being written.
 pub(super) const PROMPT: &str = "› ";
 
@@ -40,7 +46,7 @@ pub(super) struct Place {
 /// The parts of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Areas {
-    /// Who it is and what it does.
+    /// Who it is and what it does, and a line below where there is room.
     pub(super) head: Rect,
     /// The messages.
     pub(super) history: Rect,
@@ -65,8 +71,10 @@ pub(super) fn areas(state: &State) -> Areas {
     let written = state.composer.rows(composer_columns(columns)).rows.len();
     let most = MAX_COMPOSER_ROWS.min(rows / 2).max(1);
     let composer_rows = u16::try_from(written).unwrap_or(u16::MAX).clamp(1, most);
-    let alert_rows = u16::from(alert(state).is_some());
-    let fixed = 1 + alert_rows + 1 + composer_rows + 1;
+    let alert_rows = alert(state).map_or(0, |(_, text)| alert_lines(&text, columns).len());
+    let alert_rows = u16::try_from(alert_rows).unwrap_or(u16::MAX);
+    let head_rows = if rows >= ROOMY { 2 } else { 1 };
+    let fixed = head_rows + alert_rows + 1 + composer_rows + 1;
     let history_rows = rows.saturating_sub(fixed);
     let mut y = 0;
     let mut next = |height: u16| {
@@ -76,7 +84,7 @@ pub(super) fn areas(state: &State) -> Areas {
         area
     };
     Areas {
-        head: next(1),
+        head: next(head_rows),
         history: next(history_rows),
         alert: next(alert_rows),
         rule: next(1),
@@ -98,6 +106,13 @@ pub(super) fn alert(state: &State) -> Option<(Tone, String)> {
         }
         _ => state.current().and_then(words::needs).map(|text| (Tone::Alert, text)),
     }
+}
+
+/// The rows of an alert: a few, since what it says matters more than one row of history.
+pub(super) fn alert_lines(text: &str, columns: u16) -> Vec<String> {
+    let mut rows = wrap(text, usize::from(columns).saturating_sub(2));
+    rows.truncate(MAX_ALERT_ROWS);
+    rows
 }
 
 /// The style of a tone.
@@ -212,7 +227,7 @@ fn block(state: &State, message: &Message) -> Vec<Line<'static>> {
         return rows;
     }
     rows.push(Line::default());
-    rows.push(label(state, message));
+    rows.push(label(state, message, before));
     if !message.text.is_empty() {
         rows.extend(body(state, &message.text));
     }
@@ -229,7 +244,7 @@ fn body(state: &State, text: &str) -> Vec<Line<'static>> {
     rows.into_iter().map(|row| Line::from(format!("{INDENT}{row}"))).collect()
 }
 
-fn label(state: &State, message: &Message) -> Line<'static> {
+fn label(state: &State, message: &Message, before: Option<&Message>) -> Line<'static> {
     let (who, colour) = match message.direction {
         Direction::In => {
             (message.sender.as_deref().map_or_else(|| "you".to_owned(), clean_line), Color::Blue)
@@ -245,6 +260,15 @@ fn label(state: &State, message: &Message) -> Line<'static> {
     {
         spans.push(Span::styled("  ·  ", DIM));
         spans.push(Span::styled(text, style(tone)));
+    }
+    // A reply says what it answers when that is not what stands right above it.
+    if let Some(to) = message.reply_to.as_ref().and_then(|id| state.log.get(id))
+        && before.is_none_or(|before| before.id != to.id && before.reply_to.as_ref() != Some(&to.id))
+    {
+        let start: String = to.text.chars().take(MAX_TEXT_COLUMNS).collect();
+        let line = Line::from(spans.clone());
+        let free = text_columns(state).saturating_sub(line.width() + 5);
+        spans.push(Span::styled(format!("  ↳ {}", cut(&clean_line(&start), free)), DIM));
     }
     Line::from(spans)
 }

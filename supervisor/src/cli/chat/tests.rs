@@ -166,7 +166,7 @@ fn a_thread_at_80_by_24() {
     ));
     let expected = "
  ● assistant  claude  idle                          3 unread elsewhere (Ctrl-T)
-
+────────────────────────────────────────────────────────────────────────────────
 
 
 
@@ -188,7 +188,7 @@ fn a_thread_at_80_by_24() {
   /h/attachments/assistant/a1/日本.png
 ────────────────────────────────────────────────────────────────────────────────
 › Message assistant
- Enter sends · Alt-Enter new line · PgUp history · Ctrl-T agents · ? help · Ct…";
+ Enter sends · Alt-Enter new line · PgUp history · ? help · Ctrl-C leaves";
     assert_eq!(rows.join("\n"), expected.trim_start_matches('\n'));
 }
 
@@ -370,13 +370,36 @@ fn another_thread_and_back() {
 }
 
 #[test]
+fn a_reply_says_what_it_answers_when_that_is_not_above_it() {
+    let to = |id: &str, reply: &str| Message {
+        reply_to: Some(MessageId(id.into())),
+        ..message(reply, Direction::Out, "answer")
+    };
+    let rows = drawn(&filled(
+        (80, 24),
+        vec![
+            message("m1", Direction::In, "first question"),
+            message("m2", Direction::In, "second\nquestion"),
+            to("m2", "m3"),
+            to("m1", "m4"),
+            to("m1", "m5"),
+        ],
+    ));
+    assert_eq!(rows.iter().filter(|row| row.contains('↳')).count(), 1, "{rows:#?}");
+    assert!(contains(&rows, "assistant  21:14  ↳ first question"), "{rows:#?}");
+}
+
+#[test]
 fn what_needs_a_person_is_shown() {
     let mut state = filled((80, 24), vec![]);
     let mut needy = agent("assistant", Status::Running, Activity::NeedsInput);
     needy.waiting_for = Some("a permission prompt is open\u{1b}".into());
     tell(&mut state, Event::Agent(Box::new(needy)));
     let rows = drawn(&state);
-    assert!(contains(&rows, "assistant needs you: a permission prompt is open\\u{1b}"), "{rows:#?}");
+    assert!(
+        contains(&rows, "Needs you: a permission prompt is open\\u{1b} (leo agent attach assistant)"),
+        "{rows:#?}"
+    );
     let removed = Snapshot {
         meta: StateMeta { epoch: "e".into(), seq: 2 },
         agents: vec![],

@@ -27,11 +27,11 @@ pub(super) fn draw(state: &State, frame: &mut Frame<'_>) {
     head(state, areas.head, buffer);
     let more = history(state, areas.history, buffer);
     if let Some((tone, text)) = layout::alert(state) {
-        put(
-            buffer,
-            areas.alert,
-            &Line::styled(format!(" {text}"), layout::style(tone).add_modifier(Modifier::BOLD)),
-        );
+        let style = layout::style(tone).add_modifier(Modifier::BOLD);
+        let rows = layout::alert_lines(&text, areas.alert.width);
+        for (y, row) in (areas.alert.y..areas.alert.bottom()).zip(rows) {
+            put(buffer, Rect { y, ..areas.alert }, &Line::styled(format!(" {row}"), style));
+        }
     }
     rule(state, areas.rule, more, buffer);
     let cursor = composer(state, areas.composer, buffer);
@@ -79,6 +79,10 @@ fn head(state: &State, area: Rect, buffer: &mut Buffer) {
     let left = Line::from(spans);
     let free = usize::from(area.width).saturating_sub(left.width());
     put(buffer, area, &left);
+    if area.height > 1 {
+        let below = Rect { y: area.y + 1, height: 1, ..area };
+        put(buffer, below, &Line::styled("─".repeat(usize::from(area.width)), DIM));
+    }
     let wide = width(&elsewhere);
     if wide > 0 && wide < free {
         let x = area.right().saturating_sub(u16::try_from(wide).unwrap_or(0));
@@ -139,9 +143,7 @@ fn foot(state: &State, area: Rect, buffer: &mut Buffer) {
     }
     let text = match (&state.link, state.composer.is_empty()) {
         (Link::Connecting, _) => "connecting…",
-        (_, true) => {
-            "Enter sends · Alt-Enter new line · PgUp history · Ctrl-T agents · ? help · Ctrl-C leaves"
-        }
+        (_, true) => "Enter sends · Alt-Enter new line · PgUp history · ? help · Ctrl-C leaves",
         (_, false) => "Enter sends · Alt-Enter new line · Ctrl-C clears",
     };
     put(
@@ -153,7 +155,7 @@ fn foot(state: &State, area: Rect, buffer: &mut Buffer) {
 
 /// A box in the middle of the history, for so many columns and rows of content.
 fn boxed(areas: Areas, title: &str, columns: usize, rows: usize, buffer: &mut Buffer) -> Rect {
-    let screen = Rect { height: areas.rule.y.saturating_sub(areas.head.y), ..areas.head };
+    let screen = areas.history;
     let wide = u16::try_from(columns + 4).unwrap_or(u16::MAX).min(screen.width);
     let high = u16::try_from(rows + 2).unwrap_or(u16::MAX).min(screen.height);
     let area = Rect {

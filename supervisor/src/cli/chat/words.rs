@@ -81,5 +81,8 @@ pub(super) fn needs(agent: &Agent) -> Option<String> {
         return None;
     }
     let what = agent.waiting_for.as_deref().filter(|w| !w.is_empty()).unwrap_or("it waits in its terminal");
-    Some(format!("{} needs you: {} (leo agent attach {})", agent.name, clean_line(what), agent.name))
+    let how = format!("leo agent attach {}", agent.name);
+    let what = clean_line(what);
+    // The sentence may say how by itself.
+    Some(if what.contains(&how) { what } else { format!("Needs you: {what} ({how})") })
 }

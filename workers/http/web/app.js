@@ -200,9 +200,9 @@ function drawHead() {
   if (needs) {
     const how = `leo agent attach ${name}`;
     const what = agent.waiting_for || "The agent waits for you in its terminal.";
-    $("needs").replaceChildren(what);
+    $("needs").replaceChildren(prose(what));
     // The sentence may say how by itself.
-    if (!what.includes(how)) $("needs").append(" Open it with ", el("code", "", {}, how), ".");
+    if (!what.includes(how)) $("needs").append("Open it with ", el("code", "", {}, how), ".");
   }
   const actions = [];
   if (agent?.activity === "working") actions.push(["Interrupt", "interrupt"]);
@@ -274,16 +274,16 @@ function messageRow(message, joined, answers) {
   if (!joined) {
     const who = mine ? (message.sender ?? "You") : message.agent;
     const by = el("p", "by", {}, el("b", "", {}, who), " ", el("time", "", { datetime: message.ts }, clock(message.ts)));
-    if (answers) by.append(el("span", "answers", { dir: "auto" }, ` ↳ ${answers.text.slice(0, 120)}`));
+    if (answers) by.append(el("span", "answers", { dir: "auto" }, `↳ ${answers.text.slice(0, 120)}`));
     row.append(by);
   }
   const bubble = el("div", "bubble");
-  if (message.text) bubble.append(prose(message.text));
+  if (message.text.trim()) bubble.append(prose(message.text.trimEnd()));
   for (const file of message.attachments ?? []) bubble.append(fileBox(file));
   row.append(bubble);
-  const { text, bad, action } = mine ? standing(message) : {};
+  const { text, tone, action } = mine ? standing(message) : {};
   if (text) {
-    const line = el("p", `standing ${message.state}${bad ? " bad" : ""}`, {}, text);
+    const line = el("p", `standing ${tone ?? ""}`, {}, text);
     if (action) line.append(" ", actionButton(message, action));
     row.append(line);
   }
@@ -325,8 +325,9 @@ async function open(agent) {
   known.current = agent;
   history.replaceState(null, "", `#${agent}`);
   $("text").value = sessionStorage.getItem(`draft ${agent}`) ?? "";
-  grow();
   drawAll();
+  // Only what is shown has a height.
+  grow();
   if (!page(agent).loaded) await load(agent);
   $("scroll").scrollTop = $("scroll").scrollHeight;
   $("newest").hidden = true;

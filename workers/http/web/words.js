@@ -21,18 +21,21 @@ const FAILED = {
   transport: "the way to the agent broke",
 };
 
-/** The line under a message of ours, and what may be done about it. */
+/** The line under a message of ours, how it is meant, and what may be done about it. */
 export function standing(message) {
   switch (message.state) {
     case "sending":
       return { text: "sending…" };
     case "unsent":
-      return { text: `not sent: ${message.problem}`, bad: true, action: "send" };
-    case "pending":
-      return { text: WAITING[message.delivery?.waiting_for] ?? "on its way", action: "cancel" };
+      return { text: `not sent: ${message.problem}`, tone: "bad", action: "send" };
+    case "pending": {
+      const waiting = message.delivery?.waiting_for;
+      const tone = ["dialog", "draft", "person"].includes(waiting) ? "warn" : "";
+      return { text: WAITING[waiting] ?? "on its way", tone, action: "cancel" };
+    }
     case "failed": {
       const reason = FAILED[message.failed_reason] ?? "not delivered";
-      return { text: reason, bad: message.failed_reason !== "cancelled", action: "retry" };
+      return { text: reason, tone: message.failed_reason === "cancelled" ? "" : "bad", action: "retry" };
     }
     case "delivered":
       return { text: "delivered" };

@@ -1,7 +1,10 @@
 //! All agents of this home: one task each, started when the hub knows an agent, fed with what the hub
 //! and the system report, and started again should one end by a bug.
 
-use crate::agent::{self, Command, Handle, Mail, Shared, Told};
+use crate::{
+    agent::{self, Command, Handle, Mail, Shared, Told},
+    tmux::PaneInfo,
+};
 use leo_ipc::{AgentName, Fault, agent::Wake, control::FromWorker};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,8 +19,9 @@ use tokio::{
 /// How often the processes in our panes are looked at.
 const PID_LOOK: Duration = Duration::from_secs(1);
 
-/// Every so many looks tmux is asked as well: a process's number may have passed to another.
-const PANE_LOOK_EVERY: u32 = 30;
+/// Every so many looks tmux is asked as well: a process's number may have passed to another, and one
+/// that tmux has not collected looks alive.
+const PANE_LOOK_EVERY: u32 = 5;
 
 /// Pause before the task of an agent is started again after a bug ended it.
 const TASK_AGAIN: Duration = Duration::from_secs(1);
@@ -37,6 +41,8 @@ pub(crate) enum Event {
 
 /// The agents.
 pub(crate) struct Fleet {
+    panes: mpsc::Sender<Vec<PaneInfo>>,
+    seen_panes: Option<mpsc::Receiver<Vec<PaneInfo>>>,
     shared: Arc<Shared>,
     agents: BTreeMap<AgentName, Handle>,
     tasks: JoinSet<AgentName>,
@@ -51,7 +57,10 @@ pub(crate) struct Fleet {
 impl Fleet {
     /// No agents yet.
     pub(crate) fn new(shared: Arc<Shared>, supervisor: mpsc::Sender<FromWorker>) -> Fleet {
+        let (panes, seen_panes) = mpsc::channel(1);
         Fleet {
+            panes,
+            seen_panes: Some(seen_panes),
             shared,
             agents: BTreeMap::new(),
             tasks: JoinSet::new(),
@@ -66,20 +75,27 @@ impl Fleet {
         let mut look = tokio::time::interval(PID_LOOK);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut looks = 0u32;
+        let Some(mut panes) = self.seen_panes.take() else { return };
         loop {
             tokio::select! {
                 event = events.recv() => match event {
                     Some(event) => self.handle(event),
                     None => return,
                 },
+                Some(panes) = panes.recv() => {
+                    for name in self.shared.pids.missing_from(&panes) {
+                        self.mail(&name, Mail::PaneGone);
+                    }
+                }
                 Some(told) = told.recv() => self.told(told).await,
                 Some(ended) = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => self.ended(ended),
                 _ = look.tick() => {
                     looks = looks.wrapping_add(1);
-                    let pids = &self.shared.pids;
-                    let gone = if looks.is_multiple_of(PANE_LOOK_EVERY) { pids.all() } else { pids.gone() };
-                    for name in gone {
+                    for name in self.shared.pids.gone() {
                         self.mail(&name, Mail::PaneGone);
+                    }
+                    if looks.is_multiple_of(PANE_LOOK_EVERY) && !self.shared.pids.is_empty() {
+                        tokio::spawn(ask_tmux(self.shared.clone(), self.panes.clone()));
                     }
                 }
             }
@@ -166,5 +182,14 @@ impl Fleet {
             let handle = agent::spawn(TASK_AGAIN, name.clone(), self.shared.clone(), &mut self.tasks);
             self.agents.insert(name, handle);
         }
+    }
+}
+
+/// Lists the panes beside the fleet, which never waits. One list at a time; another one is dropped.
+async fn ask_tmux(shared: Arc<Shared>, panes: mpsc::Sender<Vec<PaneInfo>>) {
+    let Ok(slot) = panes.try_reserve() else { return };
+    match shared.tmux.panes().await {
+        Ok(list) => slot.send(list),
+        Err(e) => tracing::warn!(error = %e, "tmux cannot be asked for its panes"),
     }
 }

@@ -99,8 +99,16 @@ impl Agent {
         let env = for_agent(&self.shared.base, &self.record.config.env);
         let harness_dir = self.harness().map(|h| h.harness_dir(&env)).unwrap_or_default();
         let place = Place { pid, agent_dir: self.shared.home.agent_dir(&self.name), harness_dir };
-        self.shared.pids.watch(&self.name, pid);
-        self.live = Some(Live { launch, pane, place, since: Instant::now(), dialog: None, captured: None });
+        self.shared.pids.watch(&self.name, pid, &pane);
+        self.live = Some(Live {
+            launch,
+            pane,
+            place,
+            since: Instant::now(),
+            dialog: None,
+            captured: None,
+            exit_asked: false,
+        });
     }
 
     /// [`Agent::live_on`] for callers that it calls itself.
@@ -329,18 +337,23 @@ impl Agent {
             self.life.phase,
             Phase::Stopping { stage: Stage::Polite | Stage::Hangup | Stage::Killed, .. }
         ) {
-            // Its session may be gone while it still saves what it has.
-            if !is_alive(live.place.pid) {
+            // Its session may be gone while it still saves what it has; a pane that is dead is over.
+            let pane = self.find_pane(&live.launch, Some(&live.pane)).await.ok().flatten();
+            if !is_alive(live.place.pid) || pane.is_some_and(|pane| pane.dead) {
                 self.live_on(Event::Died(Death::default())).await;
             }
             return;
         }
-        let death = match self.find_pane(&live.launch, Some(&live.pane)).await {
+        let mut death = match self.find_pane(&live.launch, Some(&live.pane)).await {
             Ok(Some(pane)) if !pane.dead => return,
             Ok(Some(pane)) => self.death_of(pane).await,
             Ok(None) => Death::default(),
             Err(e) => return tracing::warn!(agent = %self.name, error = %e, "tmux cannot be asked"),
         };
+        if live.exit_asked && death.signal.is_none() {
+            // It said itself that it was asked to exit; tmux may not know its status yet.
+            death.status = death.status.or(Some(0));
+        }
         self.live_on(Event::Died(death)).await;
     }
 

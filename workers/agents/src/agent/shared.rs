@@ -1,6 +1,10 @@
 //! What all agents' tasks share.
 
-use crate::{env::Env, hub::Hub, tmux::Tmux};
+use crate::{
+    env::Env,
+    hub::Hub,
+    tmux::{PaneInfo, Tmux},
+};
 use leo_ipc::{AgentName, paths::Home};
 use nix::{errno::Errno, sys::signal::kill, unistd::Pid};
 use std::{
@@ -39,17 +43,23 @@ pub(crate) struct Shared {
     pub(crate) pids: Pids,
 }
 
-/// The processes in our panes. One timer looks after all of them: a look costs one system call a
+/// The processes in our panes. One timer looks after all of them: most looks cost one system call a
 /// process and no tmux client.
 #[derive(Debug, Default)]
 pub(crate) struct Pids {
-    watched: Mutex<BTreeMap<AgentName, u32>>,
+    watched: Mutex<BTreeMap<AgentName, Watched>>,
+}
+
+#[derive(Debug, Clone)]
+struct Watched {
+    pid: u32,
+    pane: String,
 }
 
 impl Pids {
-    /// Watches an agent's process instead of the one before.
-    pub(crate) fn watch(&self, agent: &AgentName, pid: u32) {
-        self.lock().insert(agent.clone(), pid);
+    /// Watches an agent's process and pane instead of those before.
+    pub(crate) fn watch(&self, agent: &AgentName, pid: u32, pane: &str) {
+        self.lock().insert(agent.clone(), Watched { pid, pane: pane.to_owned() });
     }
 
     /// Watches an agent's process no more.
@@ -57,23 +67,63 @@ impl Pids {
         self.lock().remove(agent);
     }
 
+    /// Whether there is anything to watch.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
     /// The agents whose process is gone.
     pub(crate) fn gone(&self) -> Vec<AgentName> {
-        self.lock().iter().filter(|(_, pid)| !is_alive(**pid)).map(|(name, _)| name.clone()).collect()
+        self.which(|watched| !is_alive(watched.pid))
     }
 
-    /// The agents that are watched.
-    pub(crate) fn all(&self) -> Vec<AgentName> {
-        self.lock().keys().cloned().collect()
+    /// The agents whose pane is not among the living ones.
+    pub(crate) fn missing_from(&self, panes: &[PaneInfo]) -> Vec<AgentName> {
+        self.which(|watched| !panes.iter().any(|pane| pane.id == watched.pane && !pane.dead))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<AgentName, u32>> {
+    fn which(&self, is: impl Fn(&Watched) -> bool) -> Vec<AgentName> {
+        self.lock().iter().filter(|(_, watched)| is(watched)).map(|(name, _)| name.clone()).collect()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<AgentName, Watched>> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Whether a process of this number is there. Only its absence proves anything: the number may have
-/// passed to another process.
+/// passed to another process, and one that has ended stays until tmux collects it.
 pub(crate) fn is_alive(pid: u32) -> bool {
     i32::try_from(pid).is_ok_and(|pid| kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_and_panes_that_are_gone() {
+        let pane = |id: &str, dead| PaneInfo {
+            id: id.to_owned(),
+            session_id: "$0".to_owned(),
+            pid: 1,
+            dead,
+            exit_status: None,
+            signal: None,
+            launch: "l".to_owned(),
+            session: "s".to_owned(),
+        };
+        let pids = Pids::default();
+        assert!(pids.is_empty());
+        let (a, b): (AgentName, AgentName) = ("a".parse().unwrap(), "b".parse().unwrap());
+        pids.watch(&a, std::process::id(), "%1");
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        pids.watch(&b, child.id(), "%2");
+        assert_eq!(pids.gone(), [b.clone()]);
+        assert_eq!(pids.missing_from(&[pane("%1", false), pane("%2", true)]), [b.clone()]);
+        assert_eq!(pids.missing_from(&[]), [a, b.clone()]);
+        pids.forget(&b);
+        assert_eq!(pids.gone(), []);
+    }
 }

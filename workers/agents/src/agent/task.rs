@@ -32,6 +32,14 @@ use tokio::{
 /// Mail waiting for a task. Beyond it mail is dropped and the task looks at everything instead.
 const MAILBOX: usize = 64;
 
+/// Claude's reason for the end of a session when a person typed its exit command.
+const EXIT_TYPED: &str = "prompt_input_exit";
+
+/// After a turn's end, a message that waits is looked after this often for so long: the session shows
+/// that it is idle a moment after its Stop hook.
+const TURN_OVER_LOOK: Duration = Duration::from_millis(40);
+const TURN_OVER: Duration = Duration::from_secs(1);
+
 /// While an agent is being stopped, its process is looked at this often.
 const STOP_LOOK: Duration = Duration::from_millis(100);
 
@@ -157,6 +165,8 @@ pub(super) struct Live {
     pub(super) dialog: Option<Dialog>,
     /// When the pane was last captured.
     pub(super) captured: Option<Instant>,
+    /// Whether a hook said that a person typed the harness's exit command.
+    pub(super) exit_asked: bool,
 }
 
 /// Who waits for a stop or start to be over.
@@ -189,6 +199,8 @@ pub(super) struct Agent {
     pub(super) asleep: bool,
     /// When an outcome was reported last; the hub's wake-up that follows is not a new message's.
     pub(super) reported: Option<Instant>,
+    /// When a turn ended last.
+    pub(super) turn_over: Option<Instant>,
     /// All that waits is to fail, for this reason.
     pub(super) fail_pending: Option<String>,
     /// Why the last launch could not be made.
@@ -211,6 +223,7 @@ impl Agent {
             waiting: None,
             asleep: false,
             reported: None,
+            turn_over: None,
             fail_pending: None,
             launch_error: None,
             waiters: Vec::new(),
@@ -235,7 +248,12 @@ impl Agent {
         // Without a process a message waits for mail, not for time; one under way is settled at once.
         let held = matches!(self.route, route::State::Held(_));
         let route = if live || !held { self.route.pause(now) } else { None };
-        [self.life.due(), after(stopping), after(watch), after(route)].into_iter().flatten().min()
+        let turn_over = self.turn_over.is_some_and(|at| now.saturating_duration_since(at) < TURN_OVER);
+        let soon = (held && live && turn_over).then_some(TURN_OVER_LOOK);
+        [self.life.due(), after(stopping), after(watch), after(route), after(soon)]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     async fn receive(&mut self, mail: Mail) {
@@ -291,10 +309,20 @@ impl Agent {
                 self.live_on(life::Event::Turn).await;
                 self.watch.turn_moved();
             }
-            "Stop" | "StopFailure" => self.watch.turn_moved(),
+            "Stop" | "StopFailure" => {
+                self.watch.turn_moved();
+                self.turn_over = Some(Instant::now());
+            }
             "PreToolUse" | "PostToolUse" | "PostToolUseFailure" => self.watch.hub_guessed(),
-            // A session that begins or ends has another transcript.
-            "SessionStart" | "SessionEnd" => self.changed().await,
+            // A session that begins has another transcript.
+            "SessionStart" => self.changed().await,
+            "SessionEnd" => {
+                let asked = event.reason.as_deref() == Some(EXIT_TYPED);
+                if let Some(live) = &mut self.live {
+                    live.exit_asked = asked;
+                }
+                self.check_pane().await;
+            }
             _ => {}
         }
         self.look_and_deliver().await;

@@ -120,8 +120,8 @@ mod tests {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         child.wait().unwrap();
         pids.watch(&b, child.id(), "%2");
-        assert_eq!(pids.gone(), [b.clone()]);
-        assert_eq!(pids.missing_from(&[pane("%1", false), pane("%2", true)]), [b.clone()]);
+        assert_eq!(pids.gone(), std::slice::from_ref(&b));
+        assert_eq!(pids.missing_from(&[pane("%1", false), pane("%2", true)]), std::slice::from_ref(&b));
         assert_eq!(pids.missing_from(&[]), [a, b.clone()]);
         pids.forget(&b);
         assert_eq!(pids.gone(), []);

@@ -73,10 +73,20 @@ impl TmuxError {
         matches!(self, TmuxError::Deadline { .. } | TmuxError::Output { .. })
     }
 
+    /// Whether the server ended while it was asked, which it does with its last session.
+    pub(crate) fn is_ending(&self) -> bool {
+        matches!(self, TmuxError::Failed { stderr, .. }
+            if stderr.is_empty() || stderr.contains("server exited") || stderr.contains("lost server"))
+    }
+
     /// Whether the server, session or pane is not there (which for a question is an answer).
     pub(crate) fn is_absent(&self) -> bool {
+        self.is_ending() || self.says_absent()
+    }
+
+    fn says_absent(&self) -> bool {
         matches!(self, TmuxError::Failed { stderr, .. } if
-            ["no server running", "error connecting to", "can't find", "server exited", "no sessions"]
+            ["no server running", "error connecting to", "can't find",  "no sessions"]
                 .iter().any(|sign| stderr.contains(sign)))
     }
 

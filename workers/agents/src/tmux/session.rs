@@ -2,7 +2,7 @@
 //! what is ours can be told from what only has our name.
 
 use super::{Tmux, TmuxError};
-use std::path::Path;
+use std::{path::Path, time::Duration};
 use tmux_interface::{CapturePane, KillSession, ListPanes, NewSession as New, SetOption, TmuxCommand};
 
 /// Size of a pane nobody is attached to: Claude's dialogs hide choices in smaller ones.
@@ -11,6 +11,10 @@ const HEIGHT: usize = 50;
 
 /// Lines of history that a pane keeps, for `leo agent logs`.
 const HISTORY: &str = "10000";
+
+/// Tries to make a session while the server is ending, and the pause between them.
+const MAX_TRIES: u32 = 10;
+const AFTER_ENDING: Duration = Duration::from_millis(50);
 
 /// The session option that holds the launch id.
 const LAUNCH_OPTION: &str = "@leo_launch";
@@ -87,7 +91,15 @@ impl Tmux {
             start,
             SetOption::new().target_pane(target.as_str()).option(LAUNCH_OPTION).value(new.launch).build(),
         ];
-        let out = self.run(&commands, None).await?;
+        let mut tries = 1;
+        let out = loop {
+            match self.run(&commands, None).await {
+                // A server that just lost its last session makes room for a new one in a moment.
+                Err(e) if e.is_ending() && tries < MAX_TRIES => tries += 1,
+                other => break other?,
+            }
+            tokio::time::sleep(AFTER_ENDING).await;
+        };
         let odd =
             || TmuxError::Output { command: "new-session".to_owned(), found: out.chars().take(80).collect() };
         let (pane, pid) = out.trim().split_once(' ').ok_or_else(odd)?;

@@ -146,6 +146,16 @@ async fn sessions_know_their_launch_and_their_last_words() {
 }
 
 #[tokio::test]
+async fn the_only_session_can_be_replaced_at_once() {
+    let server = Server::new();
+    for n in 0..5 {
+        let launch = format!("launch-{n}");
+        server.start("a", &launch, &sh("exec sleep 60")).await.unwrap();
+        server.tmux.kill_session("a", &launch).await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_pane_is_large_and_its_environment_is_ours() {
     let server = Server::new();
     let (pane, _) =

@@ -339,6 +339,9 @@ impl Agent {
         ) {
             // Its session may be gone while it still saves what it has; a pane that is dead is over.
             let pane = self.find_pane(&live.launch, Some(&live.pane)).await.ok().flatten();
+            if pane.is_none() && is_alive(live.place.pid) {
+                self.shared.tmux.collect().await;
+            }
             if !is_alive(live.place.pid) || pane.is_some_and(|pane| pane.dead) {
                 self.live_on(Event::Died(Death::default())).await;
             }
@@ -361,6 +364,7 @@ impl Agent {
         let until = Instant::now() + STATUS_SOON;
         while pane.exit_status.is_none() && pane.signal.is_none() && Instant::now() < until {
             tokio::time::sleep(STATUS_LOOK).await;
+            self.shared.tmux.collect().await;
             match self.shared.tmux.panes().await {
                 Ok(panes) => match panes.into_iter().find(|p| p.id == pane.id) {
                     Some(newer) => pane = newer,

@@ -86,7 +86,7 @@ impl TmuxError {
 
     fn says_absent(&self) -> bool {
         matches!(self, TmuxError::Failed { stderr, .. } if
-            ["no server running", "error connecting to", "can't find",  "no sessions"]
+            ["no server running", "error connecting to", "can't find", "no current target",  "no sessions"]
                 .iter().any(|sign| stderr.contains(sign)))
     }
 

@@ -151,6 +151,17 @@ impl Tmux {
         }
     }
 
+    /// Makes the server collect children that have ended: it sometimes misses the end of one until the
+    /// next one ends, and then neither shows its exit status nor lets its process go.
+    pub(crate) async fn collect(&self) {
+        let mut nothing = TmuxCommand::new();
+        nothing.name("run-shell").push_flag("-b").push_param(":");
+        // Without a server there is nothing to collect.
+        if let Err(e) = self.run(&[nothing], None).await {
+            tracing::debug!(error = %e, "tmux has no children to collect");
+        }
+    }
+
     /// What a pane shows, with its colours (SGR sequences).
     ///
     /// # Errors

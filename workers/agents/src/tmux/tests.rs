@@ -126,16 +126,20 @@ async fn sessions_know_their_launch_and_their_last_words() {
     let server = Server::new();
     assert_eq!(server.tmux.panes().await.unwrap(), []);
     assert!(!server.tmux.has_session("a").await.unwrap());
-    let (pane, pid) = server.start("a", "launch-1", &sh("echo ⠋ last words; exit 3")).await.unwrap();
-    wait_for(async || server.tmux.panes().await.unwrap().iter().any(|p| p.dead && p.exit_status.is_some()))
-        .await;
+    let (pane, pid) = server.start("a", "launch-1", &sh("echo ⠋ last words; sleep 0.2; exit 3")).await.unwrap();
+    wait_for(async || {
+        server.tmux.collect().await;
+        server.tmux.panes().await.unwrap().iter().any(|p| p.dead && p.exit_status.is_some())
+    })
+    .await;
     let found = server.tmux.panes().await.unwrap();
     let info = found.iter().find(|p| p.id == pane).unwrap();
     assert_eq!(
         (info.pid, info.exit_status, info.launch.as_str(), info.session.as_str()),
         (pid, Some(3), "launch-1", "a")
     );
-    assert!(server.tmux.history(&pane, 100).await.unwrap().contains("⠋ last words"));
+    let words = server.tmux.history(&pane, 100).await.unwrap();
+    assert!(words.contains("⠋ last words"), "{words:?}");
 
     let again = server.start("a", "launch-2", &sh("exec sleep 60")).await;
     assert!(again.is_err_and(|e| e.is_duplicate()), "a name is never taken over");

@@ -11,7 +11,7 @@ use nix::{
     sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket},
 };
 use std::{
-    io,
+    io::{self, Write},
     os::{fd::AsRawFd, unix::net::UnixStream},
     path::Path,
     time::{Duration, Instant},
@@ -112,10 +112,12 @@ fn attempt<C: Call>(path: &Path, role: Role, body: &[u8], deadline: Instant) -> 
     let mut socket =
         connect_now(path).map_err(|source| IpcError::Connect { path: path.to_owned(), source })?;
     set_deadline(&socket, deadline)?;
-    frame::write_blocking(&mut socket, &codec::encode(&Hello::new(role, Generation(0)))?, MAX_BEFORE_HELLO)?;
+    // The hello is frozen and the server answers in order, so the request need not wait for the reply,
+    // and one write wakes the server once.
+    let mut out = frame::seal(&codec::encode(&Hello::new(role, Generation(0)))?, MAX_BEFORE_HELLO)?;
     let request = Envelope { kind: Kind::Request, id: 1, body: body.to_vec() };
-    // The hello is frozen and the server answers in order, so the request need not wait for the reply.
-    frame::write_blocking(&mut socket, &codec::encode(&request)?, MAX_FRAME)?;
+    out.extend(frame::seal(&codec::encode(&request)?, MAX_FRAME)?);
+    socket.write_all(&out).map_err(|source| IpcError::Io { doing: "writing a frame", source })?;
     let reply = read(&mut socket, MAX_BEFORE_HELLO, deadline)?;
     codec::decode::<HelloReply>(&reply)?.accept()?;
     loop {

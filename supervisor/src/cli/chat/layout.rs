@@ -102,7 +102,7 @@ pub(super) fn alert(state: &State) -> Option<(Tone, String)> {
             if seconds == 0 {
                 return None;
             }
-            Some((Tone::Bad, format!("reconnecting for {seconds} s: {}", clean_line(why))))
+            Some((Tone::Bad, format!("No connection for {seconds} s: {}", clean_line(why))))
         }
         _ => state.current().and_then(words::needs).map(|text| (Tone::Alert, text)),
     }
@@ -305,9 +305,9 @@ fn attachment(state: &State, message: &Message, file: &Attachment) -> Vec<Line<'
 fn outgoing_block(state: &State, outgoing: &Outgoing) -> Vec<Line<'static>> {
     let standing = match &outgoing.problem {
         None => Span::styled("sending…", style(Tone::Busy)),
+        // Why is in the alert below the history.
         Some(problem) if problem.unreachable => {
-            let text = format!("not sent yet: {}", clean_line(&problem.text));
-            Span::styled(text, style(Tone::Alert))
+            Span::styled("not sent yet: it goes out when Leo is back", style(Tone::Alert))
         }
         Some(problem) => {
             let text = format!("not sent: {} (Ctrl-R tries again)", clean_line(&problem.text));

@@ -366,9 +366,8 @@ pub(super) fn update(state: &mut State, event: Event, now: Time) -> Vec<Action> 
         Event::Tick => Vec::new(),
         Event::Connected(resume) => connected(state, resume),
         Event::Lost(why) => {
-            if !matches!(state.link, Link::Lost { .. }) {
-                state.link = Link::Lost { since: now, why };
-            }
+            let since = if let Link::Lost { since, .. } = state.link { since } else { now };
+            state.link = Link::Lost { since, why };
             Vec::new()
         }
         Event::Message { message, new } => message_came(state, *message, new),

@@ -252,8 +252,8 @@ fn what_could_not_be_sent_is_sent_after_the_reconnect() {
     );
     state.now = Time::from_millis(at().millis() + 5000);
     let rows = drawn(&state);
-    assert!(contains(&rows, "not sent yet: no daemon"), "{rows:#?}");
-    assert!(contains(&rows, "reconnecting for 5 s: gone"), "{rows:#?}");
+    assert!(contains(&rows, "not sent yet: it goes out when Leo is back"), "{rows:#?}");
+    assert!(contains(&rows, "No connection for 5 s: gone"), "{rows:#?}");
     assert_eq!(state.not_sent().count(), 1);
     let again = tell(&mut state, Event::Connected(Resume::Ok));
     assert!(

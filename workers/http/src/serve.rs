@@ -22,6 +22,9 @@ const MAX_CONNECTIONS: usize = 4096;
 /// A request's head must arrive within this time, which also ends idle connections.
 const HEAD_DEADLINE: Duration = Duration::from_secs(75);
 
+/// How long a drain waits for the first request of a connection that was just made.
+const FIRST_REQUEST: Duration = Duration::from_secs(1);
+
 /// Read and write buffer of a connection: a slow client holds no more than this outside the ring.
 const BUFFER: usize = 64 * 1024;
 
@@ -125,8 +128,10 @@ where
     I: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let kill = CancellationToken::new();
-    let killer = kill.clone();
+    let (killer, asked) = (kill.clone(), CancellationToken::new());
+    let first = asked.clone();
     let service = service_fn(move |request: Request<Incoming>| {
+        first.cancel();
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(trust);
         request.extensions_mut().insert(Kill(killer.clone()));
@@ -138,7 +143,8 @@ where
         .max_buf_size(BUFFER)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
-    let mut draining = false;
+    let mut goodbye = std::pin::pin!(time_to_end(&drain, &asked));
+    let mut ending = false;
     loop {
         tokio::select! {
             ended = connection.as_mut() => {
@@ -148,10 +154,18 @@ where
                 return;
             }
             () = kill.cancelled() => return,
-            () = drain.cancelled(), if !draining => {
-                draining = true;
+            () = goodbye.as_mut(), if !ending => {
+                ending = true;
                 connection.as_mut().graceful_shutdown();
             }
         }
     }
+}
+
+/// Returns when a connection should take no further request. One that was accepted a moment before the
+/// drain has its first request on the way: ending it at once would cut that off.
+async fn time_to_end(drain: &CancellationToken, asked: &CancellationToken) {
+    drain.cancelled().await;
+    // Either it came, or nobody is going to ask.
+    let _ = tokio::time::timeout(FIRST_REQUEST, asked.cancelled()).await;
 }

@@ -211,6 +211,9 @@ fn run(state: &mut State, command: &str) -> Vec<Action> {
 }
 
 fn show_threads(state: &mut State) {
+    // Sorted when the list opens and not while it is open, or a row would move away under the key.
+    let newest = |t: &leo_ipc::chat::Thread| t.last_message.as_ref().map(|m| m.ts);
+    state.threads.sort_by(|a, b| b.pinned.cmp(&a.pinned).then_with(|| newest(b).cmp(&newest(a))));
     let here = state.threads.iter().position(|thread| thread.agent == state.agent).unwrap_or(0);
     state.overlay = Overlay::Threads(here);
 }

@@ -168,6 +168,8 @@ pub(crate) struct Death {
     pub(crate) signal: Option<i32>,
     /// The last lines of its pane.
     pub(crate) words: String,
+    /// Whether it was asking a person something when it was last looked at.
+    pub(crate) at_dialog: bool,
 }
 
 /// What happened.
@@ -272,6 +274,8 @@ pub(crate) enum Next {
     GiveUp,
     /// It was ended on purpose in its terminal.
     Ended,
+    /// A person said no to what it asked at its start; asking again and again would not change that.
+    Declined,
 }
 
 /// The transition function.
@@ -325,11 +329,11 @@ pub(crate) fn step(mut state: State, event: Event, now: Instant) -> (State, Vec<
             Phase::Starting { launch, since: now, told: false }
         }
         (Phase::Launching { .. }, Event::LaunchFailed { launch, why }) => {
+            actions.push(Action::FailPending(why.clone()));
             if let Some(launch) = launch {
                 actions.push(Action::NoteFailure { launch: launch.clone(), why: why.clone() });
-                actions.push(Action::End { launch, resumable: true, needs_person: Some(why.clone()) });
+                actions.push(Action::End { launch, resumable: true, needs_person: Some(why) });
             }
-            actions.push(Action::FailPending(why));
             Phase::GaveUp
         }
         (phase @ (Phase::Starting { .. } | Phase::Running { .. }), Event::Start) => {
@@ -415,15 +419,18 @@ fn died(
     age: Duration,
     now: Instant,
 ) -> Phase {
-    let early = age < EARLY && !state.had_turn;
-    let on_purpose = death.status == Some(0) && !early;
+    let declined = death.at_dialog && !state.had_turn;
+    let early = age < EARLY && !state.had_turn && !declined;
+    let on_purpose = death.status == Some(0) && !early && !declined;
     // Its session may be what it cannot start with.
     state.fresh = early;
     state.crashes.retain(|at| now.saturating_duration_since(*at) < CRASH_WINDOW);
-    if !on_purpose {
+    if !on_purpose && !declined {
         state.crashes.push(now);
     }
-    let next = if on_purpose {
+    let next = if declined {
+        Next::Declined
+    } else if on_purpose {
         Next::Ended
     } else if state.crashes.len() >= MAX_CRASHES {
         Next::GiveUp
@@ -432,10 +439,27 @@ fn died(
         Next::Restart(MIN_BACKOFF.saturating_mul(2u32.saturating_pow(doublings)).min(MAX_BACKOFF))
     };
     actions.push(Action::NoteDeath { launch: launch.clone(), death, next });
+    let (needs_person, failed) = match next {
+        Next::Restart(_) | Next::Ended => (None, None),
+        Next::GiveUp => (
+            Some(format!(
+                "It ended {MAX_CRASHES} times within five minutes. Start it again when the reason is gone."
+            )),
+            Some("The agent's process keeps ending, so the message could not be handed over."),
+        ),
+        Next::Declined => (
+            Some(
+                "It was ended at the question that it asks at its start. Start it again to answer it."
+                    .to_owned(),
+            ),
+            Some(
+                "The agent was ended at the question that it asks at its start, so the message could not be handed over.",
+            ),
+        ),
+    };
+    // First what waits is known to fail, then the launch ends: nothing may start it again in between.
+    actions.extend(failed.map(|why| Action::FailPending(why.to_owned())));
     actions.push(Action::Clear(launch.clone()));
-    let needs_person = (next == Next::GiveUp).then(|| {
-        format!("It ended {MAX_CRASHES} times within five minutes. Start it again when the reason is gone.")
-    });
     actions.push(Action::End { launch, resumable: !early, needs_person });
     match next {
         Next::Restart(pause) if state.wanted => Phase::Backoff { until: now + pause },
@@ -444,12 +468,7 @@ fn died(
             want(state, actions, false);
             Phase::Stopped
         }
-        Next::GiveUp => {
-            actions.push(Action::FailPending(
-                "The agent's process keeps ending, so the message could not be handed over.".to_owned(),
-            ));
-            Phase::GaveUp
-        }
+        Next::GiveUp | Next::Declined => Phase::GaveUp,
     }
 }
 

@@ -98,6 +98,18 @@ fn a_person_who_exits_in_the_terminal_means_it() {
 }
 
 #[test]
+fn a_no_at_the_start_is_taken_for_an_answer() {
+    let mut events = running(1)[..3].to_vec();
+    events.push(Event::Died(Death { at_dialog: true, ..dead(1) }));
+    let (state, actions) = play(&events);
+    assert_eq!(state.phase, Phase::GaveUp);
+    assert!(state.crashes.is_empty());
+    let order: Vec<_> =
+        actions.iter().filter(|a| matches!(a, Action::FailPending(_) | Action::End { .. })).collect();
+    assert!(matches!(order[..], [Action::FailPending(_), Action::End { needs_person: Some(_), .. }]));
+}
+
+#[test]
 fn five_crashes_are_enough_until_somebody_asks() {
     let now = Instant::now();
     let mut state = play(&running(1)).0;

@@ -7,9 +7,10 @@ use super::{
     words::{death_note, last_words},
 };
 use crate::{
-    delivery::route,
     env::{Ties, for_agent},
-    harness::{Composer, LaunchContext, Place, PlanError, Resume, Status, launch_dir, observe, write_plan},
+    harness::{
+        Composer, Dialog, LaunchContext, Place, PlanError, Resume, Status, launch_dir, observe, write_plan,
+    },
     tmux::{NewSession, PaneInfo, TmuxError},
 };
 use leo_ipc::{
@@ -154,8 +155,7 @@ impl Agent {
                         tracing::warn!(agent = %self.name, code = fault.code, "the end of a launch was refused")
                     }
                 }
-                // What was under way is settled now, not at the next look.
-                Box::pin(self.look_and_deliver()).await;
+                self.settle = true;
                 None
             }
             Action::Clear(launch) | Action::EndSession(launch) => {
@@ -200,7 +200,7 @@ impl Agent {
             Action::FailPending(note) => {
                 self.fail_pending = Some(note.clone());
                 self.launch_error = Some(note);
-                Box::pin(self.deliver(route::Event::Wake)).await;
+                self.settle = true;
                 None
             }
             Action::SetDesired(running) => {
@@ -353,6 +353,7 @@ impl Agent {
             Ok(None) => Death::default(),
             Err(e) => return tracing::warn!(agent = %self.name, error = %e, "tmux cannot be asked"),
         };
+        death.at_dialog = live.dialog.is_some_and(Dialog::is_question);
         if live.exit_asked && death.signal.is_none() {
             // It said itself that it was asked to exit; tmux may not know its status yet.
             death.status = death.status.or(Some(0));
@@ -375,7 +376,7 @@ impl Agent {
         }
         let words =
             self.shared.tmux.history(&pane.id, WORDS_FROM).await.map(|h| last_words(&h)).unwrap_or_default();
-        Death { status: pane.exit_status, signal: pane.signal, words }
+        Death { status: pane.exit_status, signal: pane.signal, words, at_dialog: false }
     }
 
     async fn forget(&mut self) {

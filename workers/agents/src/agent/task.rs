@@ -110,8 +110,9 @@ async fn run(
     };
     let mut agent = Agent::new(shared, record);
     agent.adopt().await;
-    agent.deliver(route::Event::Wake).await;
+    agent.settle = true;
     while agent.life.phase != life::Phase::Gone {
+        agent.settle().await;
         agent.answer_waiters(None).await;
         let due = agent.due();
         let mail = tokio::select! {
@@ -201,6 +202,9 @@ pub(super) struct Agent {
     pub(super) reported: Option<Instant>,
     /// When a turn ended last.
     pub(super) turn_over: Option<Instant>,
+    /// The launch changed: what is under way and what waits is looked at before anything else. Only the
+    /// task's loop does it, so that a failing launch never leads to the next from inside itself.
+    pub(super) settle: bool,
     /// All that waits is to fail, for this reason.
     pub(super) fail_pending: Option<String>,
     /// Why the last launch could not be made.
@@ -224,6 +228,7 @@ impl Agent {
             asleep: false,
             reported: None,
             turn_over: None,
+            settle: false,
             fail_pending: None,
             launch_error: None,
             waiters: Vec::new(),
@@ -254,6 +259,13 @@ impl Agent {
             .into_iter()
             .flatten()
             .min()
+    }
+
+    async fn settle(&mut self) {
+        while std::mem::take(&mut self.settle) {
+            self.look_and_deliver().await;
+            self.deliver(route::Event::Wake).await;
+        }
     }
 
     async fn receive(&mut self, mail: Mail) {

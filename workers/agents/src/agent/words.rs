@@ -36,9 +36,12 @@ pub(crate) fn death_note(death: &Death, next: Next) -> String {
         Next::GiveUp => format!(
             "The agent's process ended{how}, {MAX_CRASHES} times within five minutes. It stays stopped until it is started again."
         ),
+        Next::Declined => {
+            "The agent was ended at the question that it asks at its start. It stays stopped until it is started again.".to_owned()
+        }
         Next::Ended => "The agent was ended in its terminal. A message starts it again.".to_owned(),
     };
-    if death.words.is_empty() || next == Next::Ended {
+    if death.words.is_empty() || matches!(next, Next::Ended | Next::Declined) {
         return what;
     }
     // A fence longer than any in the text keeps it text.
@@ -67,12 +70,12 @@ mod tests {
 
     #[test]
     fn a_note_says_how_and_what_next() {
-        let death = Death { status: Some(1), signal: None, words: "a ``` b".to_owned() };
+        let death = Death { status: Some(1), signal: None, words: "a ``` b".to_owned(), at_dialog: false };
         assert_eq!(
             death_note(&death, Next::Restart(Duration::from_secs(2))),
             "The agent's process ended (exit status 1). It is started again in 2 s. Its last words:\n````\na ``` b\n````"
         );
-        let killed = Death { status: None, signal: Some(9), words: String::new() };
+        let killed = Death { status: None, signal: Some(9), words: String::new(), at_dialog: false };
         assert!(death_note(&killed, Next::GiveUp).contains("(signal 9), 5 times"));
         assert!(!death_note(&death, Next::Ended).contains("last words"));
     }

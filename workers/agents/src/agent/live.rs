@@ -199,7 +199,7 @@ impl Agent {
             }
             Action::FailPending(note) => {
                 self.fail_pending = Some(note.clone());
-                self.launch_error = Some(note);
+                self.launch_error.get_or_insert(note);
                 self.settle = true;
                 None
             }
@@ -255,6 +255,7 @@ impl Agent {
             }
             Err(why) => {
                 tracing::error!(agent = %self.name, %launch, why, "not launched");
+                self.launch_error = Some(why.clone());
                 Event::LaunchFailed { launch: Some(launch), why }
             }
         }

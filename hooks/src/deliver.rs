@@ -89,7 +89,9 @@ mod tests {
         let read = || frame::read_blocking(&mut (&socket), MAX_FRAME).unwrap().unwrap();
         let hello: Hello = codec::decode(&read()).unwrap();
         let request: Envelope = codec::decode(&read()).unwrap();
-        let HubRequest::ReportHook(report) = codec::decode(&request.body).unwrap() else { panic!("not a hook") };
+        let HubRequest::ReportHook(report) = codec::decode(&request.body).unwrap() else {
+            panic!("not a hook")
+        };
         if let Some(answer) = answer {
             let (kind, body) = match answer {
                 Ok(done) => (Kind::Reply, codec::encode(done).unwrap()),

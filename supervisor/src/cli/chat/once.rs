@@ -71,6 +71,7 @@ pub(super) async fn run(
             aside("the turn ended without a reply");
             Ok(ExitCode::Ok)
         }
+        End::Broken(how) => Err(Failure::new(ExitCode::Failure, format!("the turn {how}"))),
         End::Failed(why) => Err(Failure::new(ExitCode::Failure, why)),
     }
 }
@@ -89,7 +90,7 @@ async fn follow(
             None => events.next().await,
             Some(at) => match tokio::time::timeout_at(at, events.next()).await {
                 Ok(update) => update,
-                Err(_) => return Ok(if waiter.replies.is_empty() { End::Silent } else { End::Replied }),
+                Err(_) => return Ok(waiter.end()),
             },
         };
         let mut said = Vec::new();
@@ -124,6 +125,8 @@ enum End {
     Replied,
     /// The turn is over and said nothing.
     Silent,
+    /// The turn did not come to its own end; how.
+    Broken(&'static str),
     /// The message did not arrive.
     Failed(String),
 }
@@ -155,6 +158,8 @@ struct Waiter {
     /// The turn that began last; the message's, when it is delivered.
     newest_turn: Option<String>,
     own_turn: Option<String>,
+    /// How its turn ended, when not by itself.
+    broken: Option<&'static str>,
 }
 
 impl Waiter {
@@ -167,6 +172,16 @@ impl Waiter {
             last_standing: String::new(),
             newest_turn: None,
             own_turn: None,
+            broken: None,
+        }
+    }
+
+    /// How it ended, once nothing more is to come.
+    fn end(&self) -> End {
+        match (self.broken, self.replies.is_empty()) {
+            (Some(how), _) => End::Broken(how),
+            (None, true) => End::Silent,
+            (None, false) => End::Replied,
         }
     }
 
@@ -186,6 +201,11 @@ impl Waiter {
                 let own = self.own_turn.is_none() || self.own_turn.as_deref() == ended;
                 if self.is_delivered() && own && self.phase == Phase::Waiting {
                     self.phase = if self.replies.is_empty() { Phase::TurnOver } else { Phase::Replied };
+                    self.broken = match data["turn"]["state"].as_str() {
+                        Some("failed") => Some("failed"),
+                        Some("interrupted") => Some("was interrupted"),
+                        _ => None,
+                    };
                 }
                 None
             }
@@ -334,6 +354,16 @@ mod tests {
         assert_eq!(waiter.phase, Phase::Waiting, "more may follow while the turn runs");
         waiter.take(&turn("agent_turn_completed", "t"));
         assert_eq!(waiter.phase, Phase::Replied);
+    }
+
+    #[test]
+    fn a_turn_that_failed_is_no_success() {
+        let own = message("m5", Direction::In, "hi");
+        let mut waiter = Waiter::new(with_state(&own, MessageState::Delivered));
+        let mut ended = turn("agent_turn_completed", "t");
+        ended.data["turn"]["state"] = "failed".into();
+        waiter.take(&ended);
+        assert!(matches!(waiter.end(), End::Broken("failed")));
     }
 
     #[test]

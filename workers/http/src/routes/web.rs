@@ -131,3 +131,52 @@ pub(crate) async fn logout(State(app): State<App>) -> Response {
     }
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(path: &str) -> String {
+        let asset = ASSETS.iter().find(|asset| asset.path == path).unwrap();
+        String::from_utf8(asset.bytes.to_vec()).unwrap()
+    }
+
+    /// The quoted texts in a source that follow one of some words.
+    fn quoted_after(source: &str, words: &[&str]) -> Vec<String> {
+        words
+            .iter()
+            .flat_map(|word| source.split(word).skip(1))
+            .filter_map(|rest| rest.strip_prefix('"')?.split('"').next().map(str::to_owned))
+            .collect()
+    }
+
+    #[test]
+    fn the_page_needs_nothing_but_its_own_files() {
+        let page = text("/");
+        for reference in quoted_after(&page, &["href=", "src="]) {
+            assert!(ASSETS.iter().any(|asset| asset.path == reference), "{reference}");
+        }
+        for script in ["/app.js", "/api.js", "/words.js"] {
+            for import in quoted_after(&text(script), &["from "]) {
+                assert!(ASSETS.iter().any(|asset| asset.path == import), "{script}: {import}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_page_keeps_its_own_policy() {
+        let page = text("/");
+        let handler = |rest: &str| rest.trim_start_matches(|c: char| c.is_ascii_lowercase()).starts_with('=');
+        assert!(!page.split(" on").skip(1).any(handler), "an inline handler");
+        assert!(!page.contains("style=") && !page.contains("<script>"), "inline code");
+        for script in ["/app.js", "/api.js", "/words.js"] {
+            let source = text(script);
+            for forbidden in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("] {
+                assert!(
+                    !source.contains(forbidden),
+                    "{script}: {forbidden} would make text of others into markup"
+                );
+            }
+        }
+    }
+}

@@ -232,6 +232,7 @@ function reconcile(messages) {
   const list = $("messages");
   const rows = new Map([...list.children].map((row) => [row.dataset.key, row]));
   let previous = null;
+  let said = null;
   let cursor = list.firstElementChild;
   const keep = (key, version, make) => {
     let row = rows.get(key);
@@ -258,11 +259,12 @@ function reconcile(messages) {
       && Date.parse(message.ts) - Date.parse(previous.ts) < 120000 && day(previous.ts) === date;
     // A reply says what it answers when that is not what stands right above it.
     const to = message.reply_to ? page(message.agent).messages.get(message.reply_to) : null;
-    const answers = to && previous?.id !== to.id && previous?.reply_to !== to.id ? to : null;
+    const answers = to && said?.id !== to.id && said?.reply_to !== to.id ? to : null;
     joined &&= !answers;
     const version = JSON.stringify([joined, answers?.id, message]);
     keep(message.client_msg_id ?? message.id, version, () => messageRow(message, joined, answers));
     previous = message;
+    if (message.kind !== "system") said = message;
   }
   for (const row of rows.values()) row.remove();
 }
@@ -310,7 +312,7 @@ function fileBox(file) {
   const picture = /^image\/(png|jpeg|gif|webp)$/.test(file.mime);
   const inside = picture
     ? el("img", "", { src: href, alt: file.filename, loading: "lazy" })
-    : el("span", "", {}, "📎 ", file.filename, ` · ${size(file.bytes)}`);
+    : el("span", "", {}, "↓ ", file.filename, ` · ${size(file.bytes)}`);
   return el("a", picture ? "picture" : "file", { href, target: "_blank", rel: "noopener" }, inside);
 }
 

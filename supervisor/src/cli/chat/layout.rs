@@ -227,7 +227,8 @@ fn block(state: &State, message: &Message) -> Vec<Line<'static>> {
         return rows;
     }
     rows.push(Line::default());
-    rows.push(label(state, message, before));
+    let above = state.log.before(&message.id).find(|m| m.kind != MessageKind::System);
+    rows.push(label(state, message, above));
     if !message.text.is_empty() {
         rows.extend(body(state, &message.text));
     }
@@ -244,7 +245,7 @@ fn body(state: &State, text: &str) -> Vec<Line<'static>> {
     rows.into_iter().map(|row| Line::from(format!("{INDENT}{row}"))).collect()
 }
 
-fn label(state: &State, message: &Message, before: Option<&Message>) -> Line<'static> {
+fn label(state: &State, message: &Message, above: Option<&Message>) -> Line<'static> {
     let (who, colour) = match message.direction {
         Direction::In => {
             (message.sender.as_deref().map_or_else(|| "you".to_owned(), clean_line), Color::Blue)
@@ -263,7 +264,7 @@ fn label(state: &State, message: &Message, before: Option<&Message>) -> Line<'st
     }
     // A reply says what it answers when that is not what stands right above it.
     if let Some(to) = message.reply_to.as_ref().and_then(|id| state.log.get(id))
-        && before.is_none_or(|before| before.id != to.id && before.reply_to.as_ref() != Some(&to.id))
+        && above.is_none_or(|above| above.id != to.id && above.reply_to.as_ref() != Some(&to.id))
     {
         let start: String = to.text.chars().take(MAX_TEXT_COLUMNS).collect();
         let line = Line::from(spans.clone());

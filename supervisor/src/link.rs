@@ -43,7 +43,18 @@ pub(crate) async fn converse(socket: UnixStream, start: Start, told: Told, says:
     let (mut reader, mut writer) = socket.into_split();
     let greeted = greet(&mut reader, &mut writer, start).await;
     let result = match greeted {
-        Ok(()) => tokio::join!(listen(reader, generation, &says), tell(writer, told)).0,
+        Ok(()) => {
+            // One that does not listen may still have something to say; one that has said its last, or
+            // what no worker says, needs telling nothing more.
+            let told = async {
+                tell(writer, told).await;
+                std::future::pending().await
+            };
+            tokio::select! {
+                heard = listen(reader, generation, &says) => heard,
+                never = told => never,
+            }
+        }
         Err(e) => Err(e),
     };
     let misdeed = match result {
@@ -156,3 +167,7 @@ async fn write(writer: &mut OwnedWriteHalf, bytes: &[u8]) -> Result<(), IpcError
     use tokio::io::AsyncWriteExt;
     writer.write_all(bytes).await.map_err(|source| IpcError::Io { doing: "writing a frame", source })
 }
+
+#[cfg(test)]
+#[path = "link_tests.rs"]
+mod tests;

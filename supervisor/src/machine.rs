@@ -35,9 +35,6 @@ pub(crate) enum Ended {
     Signal(i32),
 }
 
-/// The number of SIGKILL, the same on every system we run on.
-pub(crate) const SIGKILL: i32 = 9;
-
 impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -363,11 +360,7 @@ impl Machine {
             }
             Phase::Stopped | Phase::Backoff { .. } | Phase::Failed => return Vec::new(),
         };
-        let blame = match how {
-            Ended::Code(code) if ExitCode::is_permanent(code) => Blame::Permanent,
-            Ended::Signal(SIGKILL) => Blame::Outside,
-            Ended::Code(_) | Ended::Signal(_) => Blame::Worker,
-        };
+        let blame = blame(how, ready_for);
         let why = match self.last_words.take() {
             Some(words) => format!("it {how}: {words}"),
             None => format!("it {how}"),
@@ -445,6 +438,24 @@ impl Machine {
         }
     }
 }
+
+/// Whose fault an end looks like that nobody here asked for.
+fn blame(how: Ended, ready_for: Option<Duration>) -> Blame {
+    use nix::sys::signal::Signal::{SIGHUP, SIGINT, SIGKILL, SIGTERM};
+    match how {
+        Ended::Code(code) if ExitCode::is_permanent(code) => Blame::Permanent,
+        // An orderly end after some service: somebody sent it SIGTERM, and it drained.
+        Ended::Code(0) if ready_for.is_some_and(|t| t >= SERVED) => Blame::Outside,
+        // No fault of a program raises these.
+        Ended::Signal(n) if [SIGKILL, SIGTERM, SIGINT, SIGHUP].iter().any(|s| *s as i32 == n) => {
+            Blame::Outside
+        }
+        Ended::Code(_) | Ended::Signal(_) => Blame::Worker,
+    }
+}
+
+/// A worker that ends in order sooner than this after it was ready has a fault of its own.
+const SERVED: Duration = Duration::from_secs(1);
 
 /// A pause this long is longer than most callers wait, so somebody answers for the worker meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);

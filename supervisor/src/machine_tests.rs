@@ -1,6 +1,9 @@
 use super::*;
 use proptest::prelude::*;
 
+/// The number of SIGKILL, the same everywhere.
+const SIGKILL: i32 = 9;
+
 const LIMITS: Limits = Limits { start: Duration::from_secs(10), drain: Duration::from_secs(5) };
 
 fn secs(s: u64) -> Moment {
@@ -143,6 +146,26 @@ fn table() {
         let (machine, seen) = play(&events);
         assert_eq!(seen, actions, "{name}");
         assert_eq!(machine.state(), state, "{name}");
+    }
+}
+
+#[test]
+fn whose_fault_it_is() {
+    let ready = |ms| Some(Duration::from_millis(ms));
+    for (how, ready_for, expected) in [
+        (Ended::Code(78), ready(99_999), Blame::Permanent),
+        (Ended::Code(64), None, Blame::Permanent),
+        (Ended::Code(1), ready(99_999), Blame::Worker),
+        (Ended::Code(75), ready(10), Blame::Worker),
+        (Ended::Code(0), None, Blame::Worker),
+        (Ended::Code(0), ready(999), Blame::Worker),
+        (Ended::Code(0), ready(1000), Blame::Outside),
+        (Ended::Signal(SIGKILL), None, Blame::Outside),
+        (Ended::Signal(15), ready(10), Blame::Outside),
+        (Ended::Signal(11), ready(99_999), Blame::Worker),
+        (Ended::Signal(6), ready(10), Blame::Worker),
+    ] {
+        assert_eq!(blame(how, ready_for), expected, "{how:?} {ready_for:?}");
     }
 }
 

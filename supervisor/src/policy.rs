@@ -4,9 +4,9 @@
 //!
 //! What counts as evidence against a worker is decided here, too. A worker that ends by itself (an
 //! exit code, a signal that its own fault raised, or our watchdog's) has shown that it is broken, and
-//! enough of that in a window gives it up. A SIGKILL from outside (the kernel's memory killer, a person,
-//! a benchmark) says nothing about the worker once it had become ready, so it restarts at once and is
-//! never counted: two hundred such kills in a row leave it running. Two limits keep that from becoming
+//! enough of that in a window gives it up. A kill from outside (the kernel's memory killer, a person, a
+//! benchmark; the machine tells them by the signal) says nothing about the worker once it had become
+//! ready, so it restarts at once and is never counted: two hundred such kills in a row leave it running. Two limits keep that from becoming
 //! a hot loop: a worker killed before it became ready waits like any other, and counts from the second
 //! time in a row (once is chance, twice is a worker that cannot start); and after [`OUTSIDE_BUDGET`]
 //! kills within [`FAIL_WINDOW`] even ready ones wait.
@@ -48,7 +48,7 @@ pub(crate) enum Blame {
     Permanent,
     /// It ended by itself, could not be started, or our watchdog ended it.
     Worker,
-    /// SIGKILL from somebody else.
+    /// Somebody else ended it.
     Outside,
 }
 

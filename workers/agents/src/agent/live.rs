@@ -107,6 +107,7 @@ impl Agent {
             place,
             since: Instant::now(),
             dialog: None,
+            noted: None,
             captured: None,
             exit_asked: false,
         });

@@ -33,6 +33,9 @@ const CAPTURE_EVERY: Duration = Duration::from_secs(1);
 const AFTER_ESCAPE: Duration = Duration::from_secs(2);
 const ESCAPE_LOOK: Duration = Duration::from_millis(100);
 
+/// A turn that began shows in the session within this time.
+const TURN_SHOWS: Duration = Duration::from_secs(1);
+
 /// Presses that clear a prompt of ours out of the composer.
 const MAX_CLEARS: u32 = 40;
 
@@ -74,6 +77,9 @@ impl Agent {
         };
         let findings = self.watch.seen(look, Instant::now());
         self.tell(findings).await;
+        if let Gate::Person(sentence) = &seen.gate {
+            self.note_dialog(sentence.clone()).await;
+        }
         let composer = observe::composer(&seen.session, seen.screen.as_ref());
         let text = self.under_way.as_ref().map_or("", |u| u.text.as_str());
         let holding = observe::holding(composer.as_ref(), text);
@@ -121,6 +127,15 @@ impl Agent {
             gate = Gate::Open;
         }
         Some(Seen { session, screen, gate })
+    }
+
+    /// Says in the thread, once for each launch and dialog, what a person has to do.
+    async fn note_dialog(&mut self, sentence: String) {
+        let Some(live) = &mut self.live else { return };
+        let Some(dialog) = live.dialog.filter(|dialog| live.noted != Some(*dialog)) else { return };
+        live.noted = Some(dialog);
+        let key = format!("dialog:{}:{dialog:?}", live.launch);
+        self.note(key, sentence).await;
     }
 
     async fn tell(&mut self, findings: Findings) {
@@ -181,8 +196,13 @@ impl Agent {
         let live = self.running()?.clone();
         let harness =
             self.harness().ok_or_else(|| Fault::unavailable("this build cannot run the agent's harness"))?;
-        if matches!(harness.session(&live.place).status, Status::Idle | Status::Absent | Status::Starting) {
-            return Ok(Done {});
+        // A hook says that a turn begins a moment before the session shows it.
+        let soon = Instant::now() + TURN_SHOWS;
+        while !matches!(harness.session(&live.place).status, Status::Busy | Status::Waiting(_)) {
+            if !self.watch.turn_is_open() || Instant::now() >= soon {
+                return Ok(Done {});
+            }
+            tokio::time::sleep(ESCAPE_LOOK).await;
         }
         let failed = |e: crate::tmux::TmuxError| Fault::unavailable(e.to_string());
         self.shared.tmux.press(&live.pane, Key::Escape).await.map_err(failed)?;

@@ -164,6 +164,8 @@ pub(super) struct Live {
     pub(super) since: Instant,
     /// The dialog that the last captured screen showed.
     pub(super) dialog: Option<Dialog>,
+    /// The dialog that the thread was told about.
+    pub(super) noted: Option<Dialog>,
     /// When the pane was last captured.
     pub(super) captured: Option<Instant>,
     /// Whether a hook said that a person typed the harness's exit command.

@@ -60,6 +60,11 @@ impl Watch {
         self.idle_since = None;
     }
 
+    /// Whether a turn may be running, as far as hooks and looks have shown.
+    pub(crate) fn turn_is_open(&self) -> bool {
+        self.turn_open
+    }
+
     /// The hub took the agent to be working because of a hook. While a dialog is open that is wrong, and
     /// what was told is told again.
     pub(crate) fn hub_guessed(&mut self) {

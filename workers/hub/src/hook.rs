@@ -17,6 +17,11 @@ use leo_ipc::{
 /// as the system was down, and then its file is gone.
 const REMEMBER_KEYS_MS: i64 = 24 * 3600 * 1000;
 
+/// Whether an event only says what the agent is doing at the moment.
+pub(crate) fn is_passing(event: &HookEvent) -> bool {
+    matches!(event.name.as_str(), "PreToolUse" | "PostToolUse" | "PostToolUseFailure" | "Notification")
+}
+
 /// Records a hook's event; the same key does it once.
 pub(crate) fn report(tx: &mut Tx<'_>, tmux_socket: &str, request: &ReportHook) -> Outcome<()> {
     let who = agent::authenticate_any(tx.db, &token_hash(&request.token))?;

@@ -151,8 +151,15 @@ impl Hub {
         stored
     }
 
-    /// Records a hook's event, after whatever was spooled before it.
+    /// Records a hook's event, after whatever was spooled before it. An event that only says that the
+    /// agent is at work is answered before it is on disk: it comes at every tool call, which must not
+    /// wait for our disk, and losing it loses nothing.
     async fn hook(&self, request: ReportHook) -> Result<Done, Fault> {
+        if hook::is_passing(&request.event) {
+            let tmux = self.tmux_socket.clone();
+            self.writer.submit(move |tx| hook::report(tx, &tmux, &request)).await?;
+            return Ok(Done {});
+        }
         self.drain_spool().await;
         self.record(request).await.map(|()| Done {})
     }

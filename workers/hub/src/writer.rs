@@ -89,6 +89,26 @@ impl Writer {
         told.await.map_err(|_| gone())?
     }
 
+    /// Queues `work` and does not wait for its commit: for what may be lost with the process, such as
+    /// what an agent was seen doing a moment ago. It still runs in the order in which it was queued.
+    ///
+    /// # Errors
+    /// When the writer is gone.
+    pub(crate) async fn submit<F>(&self, work: F) -> Result<(), Fault>
+    where
+        F: FnOnce(&mut Tx<'_>) -> Outcome<()> + Send + 'static,
+    {
+        let job: Work = Box::new(move |tx| {
+            let refused = tx.attempt(work).err();
+            Box::new(move |_| {
+                if let Some(fault) = refused {
+                    tracing::debug!(%fault, "work that nobody waits for was refused");
+                }
+            })
+        });
+        self.queue.send(job).await.map_err(|_| Fault::unavailable("the hub is stopping"))
+    }
+
     /// Waits until everything queued before this call was committed.
     pub(crate) async fn flush(&self) {
         let _ = self.run(|_| Ok(())).await;

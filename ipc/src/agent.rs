@@ -160,6 +160,9 @@ pub struct PutAgent {
     /// Refuse with `agent_exists` when there is one of this name.
     #[serde(default)]
     pub must_be_new: bool,
+    /// With `must_be_new`: the same key asks for the same new agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<crate::CallKey>,
 }
 
 /// Asks for all agents.

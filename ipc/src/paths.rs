@@ -147,7 +147,9 @@ impl Home {
     /// Name of this home's own tmux server (`tmux -L`): `leo` for `~/.leo`, else with a hash, so that
     /// two homes never share a server.
     pub fn tmux_server(&self) -> String {
-        let default = std::env::var_os("HOME").map(|h| PathBuf::from(h).join(".leo"));
+        // By the user database, not by HOME: two homes of one user under different HOMEs must not meet.
+        let user = nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten();
+        let default = user.map(|u| u.dir.join(".leo"));
         if default.as_deref() == Some(self.root.as_path()) {
             "leo".to_owned()
         } else {

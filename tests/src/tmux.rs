@@ -78,5 +78,8 @@ impl Tmux {
     pub fn kill_server(&self) {
         // None may be running.
         let _ = self.run(&["kill-server"]);
+        // tmux leaves its socket behind; thousands of tests would fill its folder.
+        let folder = format!("/tmp/tmux-{}", nix::unistd::getuid());
+        let _ = std::fs::remove_file(std::path::Path::new(&folder).join(&self.socket));
     }
 }

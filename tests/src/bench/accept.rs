@@ -37,8 +37,13 @@ pub(crate) async fn run() -> Result<()> {
             autostart: false,
             ..AgentConfig::default()
         };
-        let put =
-            PutAgent { name: format!("a{n}").parse()?, config, source: Source::Api, must_be_new: false };
+        let put = PutAgent {
+            name: format!("a{n}").parse()?,
+            config,
+            source: Source::Api,
+            must_be_new: false,
+            key: None,
+        };
         hub.call(put, Duration::from_secs(5)).await?;
     }
     // Messages start agents; this measures acceptance, so the worker that would do it is held still,

@@ -35,8 +35,11 @@ pub(crate) async fn run() -> Result<()> {
         ..AgentConfig::default()
     };
     let within = Duration::from_secs(5);
-    hub.call(PutAgent { name: name.clone(), config, source: Source::Api, must_be_new: false }, within)
-        .await?;
+    hub.call(
+        PutAgent { name: name.clone(), config, source: Source::Api, must_be_new: false, key: None },
+        within,
+    )
+    .await?;
     let launch = BeginLaunch {
         name,
         launch: "bench-launch".into(),

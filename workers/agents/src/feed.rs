@@ -61,6 +61,7 @@ pub(crate) async fn follow_config(mut config: watch::Receiver<Config>, hub: Hub,
                 config: settings.clone(),
                 source: Source::Config,
                 must_be_new: false,
+                key: None,
             };
             hub.tell("an agent of the configuration", put).await;
         }

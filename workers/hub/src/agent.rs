@@ -128,40 +128,44 @@ pub(crate) fn changed(
 /// old thread.
 pub(crate) fn put(tx: &mut Tx<'_>, tmux_socket: &str, request: &PutAgent) -> Outcome<AgentRecord> {
     let config = serde_json::to_string(&request.config).map_err(|e| Fault::bad_request(e.to_string()))?;
-    let known: Option<(String, bool, String)> = tx
+    let known: Option<(String, bool, String, Option<String>)> = tx
         .db
         .query_row(
-            "SELECT config, removed, source FROM agents WHERE name = ?1",
+            "SELECT config, removed, source, put_key FROM agents WHERE name = ?1",
             [request.name.as_str()],
-            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
         )
         .optional()?;
+    let key = request.key.as_ref().map(leo_ipc::CallKey::as_str);
     let desired = if request.config.autostart { Desired::Running } else { Desired::Stopped };
     match known {
-        Some((_, false, _)) if request.must_be_new => {
+        Some((_, false, _, made_by)) if request.must_be_new && key.is_some() && made_by.as_deref() == key => {
+            return load(tx.db, tmux_socket, &request.name);
+        }
+        Some((_, false, ..)) if request.must_be_new => {
             let text = format!("there is already an agent `{}`", request.name);
             return Err(Fault::new("agent_exists", text).into());
         }
-        Some((old, false, source)) if old == config && source == word(request.source) => {
+        Some((old, false, source, _)) if old == config && source == word(request.source) => {
             return load(tx.db, tmux_socket, &request.name);
         }
-        Some((_, false, _)) => {
+        Some((_, false, ..)) => {
             tx.db.execute(
                 "UPDATE agents SET config = ?2, source = ?3 WHERE name = ?1",
                 [request.name.as_str(), &config, &word(request.source)],
             )?;
         }
-        Some((_, true, _)) => {
+        Some((_, true, ..)) => {
             tx.db.execute(
-                "UPDATE agents SET config = ?2, source = ?3, desired = ?4, removed = 0, session_id = NULL,
+                "UPDATE agents SET config = ?2, source = ?3, desired = ?4, put_key = ?5, removed = 0, session_id = NULL,
                  transcript_path = NULL, resume_session = NULL WHERE name = ?1",
-                [request.name.as_str(), &config, &word(request.source), &word(desired)],
+                rusqlite::params![request.name.as_str(), config, word(request.source), word(desired), key],
             )?;
         }
         None => {
             tx.db.execute(
-                "INSERT INTO agents (name, config, source, desired) VALUES (?1, ?2, ?3, ?4)",
-                [request.name.as_str(), &config, &word(request.source), &word(desired)],
+                "INSERT INTO agents (name, config, source, desired, put_key) VALUES (?1, ?2, ?3, ?4, ?5)",
+                rusqlite::params![request.name.as_str(), config, word(request.source), word(desired), key],
             )?;
         }
     }

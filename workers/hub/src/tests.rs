@@ -54,7 +54,13 @@ impl Bed {
 
     async fn put(&self, name: &str) {
         let config = AgentConfig { harness: Harness::Demo, workspace: "/w".into(), ..AgentConfig::default() };
-        let put = PutAgent { name: name.parse().unwrap(), config, source: Source::Api, must_be_new: true };
+        let put = PutAgent {
+            name: name.parse().unwrap(),
+            config,
+            source: Source::Api,
+            must_be_new: true,
+            key: None,
+        };
         self.ask(put).await.unwrap();
     }
 
@@ -172,6 +178,16 @@ async fn the_same_id_is_the_same_message() {
     let again = bed.send("x", Some("c1")).await.unwrap();
     assert!(first.created && !again.created);
     assert_eq!(first.message.id, again.message.id);
+    let put = |key: &str| PutAgent {
+        name: "new".parse().unwrap(),
+        config: AgentConfig::default(),
+        source: Source::Api,
+        must_be_new: true,
+        key: Some(key.into()),
+    };
+    bed.ask(put("k")).await.unwrap();
+    bed.ask(put("k")).await.unwrap();
+    assert_eq!(code(bed.ask(put("another")).await), "agent_exists");
     assert_eq!(code(bed.send("y", Some("c1")).await), "idempotency_conflict");
     assert_eq!(bed.thread().await.len(), 1);
 }

@@ -302,7 +302,12 @@ pub(crate) fn mark_posted(tx: &mut Tx<'_>, agent: &AgentName) -> Outcome<()> {
 fn emit(tx: &mut Tx<'_>, agent: &AgentName, kind: &str, prompt_id: &str, state: &str) -> Outcome<()> {
     let mut payload = serde_json::Map::new();
     payload.insert("agent".to_owned(), agent.as_str().into());
-    payload.insert("turn".to_owned(), serde_json::json!({ "id": prompt_id, "state": state }));
+    let message = find(tx.db, agent, prompt_id)?.and_then(|turn| turn.message_id);
+    let mut turn = serde_json::json!({ "id": prompt_id, "state": state });
+    if let Some(message) = message {
+        turn["message_id"] = message.as_str().into();
+    }
+    payload.insert("turn".to_owned(), turn);
     tx.emit(kind, payload)
 }
 

@@ -91,15 +91,19 @@ impl NewAgent {
             autostart: self.autostart.unwrap_or(true),
             permission_mode: self.permission_mode,
         };
-        Ok(PutAgent { name: self.name, config, source: Source::Api, must_be_new: true })
+        Ok(PutAgent { name: self.name, config, source: Source::Api, must_be_new: true, key: None })
     }
 }
 
 /// Defines an agent and, unless `autostart` is false, starts it. 409 `agent_exists` when there is one.
 #[utoipa::path(post, operation_id = "create_agent", path = "/api/v1/agents", tag = "agents", request_body = NewAgent,
     responses((status = 201, body = Success<Agent>), Refusals), security(("operator" = []), ("session" = [])))]
-pub(crate) async fn create(State(app): State<App>, Json(body): Json<NewAgent>) -> Answer<Agent> {
-    let request = body.into_request()?;
+pub(crate) async fn create(
+    State(app): State<App>,
+    Key(key): Key,
+    Json(body): Json<NewAgent>,
+) -> Answer<Agent> {
+    let request = PutAgent { key: Some(key), ..body.into_request()? };
     let (name, start) = (request.name.clone(), request.config.autostart);
     let record = app.hub.call(request, HUB_DEADLINE).await?;
     if !start {

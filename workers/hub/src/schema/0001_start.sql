@@ -10,6 +10,7 @@ CREATE TABLE agents (
     name             TEXT PRIMARY KEY,
     config           TEXT NOT NULL,              -- JSON of AgentConfig
     source           TEXT NOT NULL,
+    put_key          TEXT,                       -- idempotency key of the request that made it
     desired          TEXT NOT NULL,
     removed          INTEGER NOT NULL DEFAULT 0,
     status           TEXT NOT NULL DEFAULT 'stopped',

@@ -2,8 +2,9 @@
 //! whatever the text and whatever the terminal is doing.
 
 use anyhow::{Context, Result, ensure};
-use leo_tests::{Leo, leo::DEMO, model::Model, wait_for};
+use leo_tests::{Leo, leo::DEMO, model::Model, wait::wait_within, wait_for};
 use serde_json::Value;
+use std::time::Duration;
 
 const AGENT: &str = "assistant";
 const PANE: &str = "=assistant:";
@@ -154,9 +155,19 @@ async fn a_dialog_gets_nothing_typed_into_it(bed: Bed) -> Result<()> {
     let screen = bed.leo.tmux.screen(PANE)?;
     ensure!(!screen.contains("this must wait"), "typed into a dialog:\n{screen}");
     // The person decides in the terminal; then the message goes its way, once.
-    bed.leo.tmux.keys(PANE, &["1"])?;
     if bed.model.is_none() {
-        bed.leo.tmux.keys(PANE, &["Enter"])?;
+        bed.leo.tmux.keys(PANE, &["1", "Enter"])?;
+    } else {
+        // Claude passes over a key that comes before its dialog can be read, as a person's does not.
+        for _ in 0..3 {
+            bed.leo.tmux.keys(PANE, &["1"])?;
+            let gone = wait_within(Duration::from_secs(2), "the dialog to close", || async {
+                (!bed.leo.tmux.screen(PANE).ok()?.contains("Do you want to proceed?")).then_some(())
+            });
+            if gone.await.is_ok() {
+                break;
+            }
+        }
     }
     bed.leo.message_state(AGENT, &second, "delivered").await?;
     let reply = bed.leo.reply(AGENT, &second).await?;
@@ -290,11 +301,18 @@ async fn a_start_up_dialog_keeps_the_message() -> Result<()> {
     ensure!(!thread_notes.is_empty(), "a note says what a person has to do");
     let screen = leo.tmux.screen(PANE)?;
     ensure!(screen.contains("trust") && !screen.contains(">>say"), "{screen}");
-    // "No, exit" is preselected: go up to "Yes".
-    leo.tmux.keys(PANE, &["Up"])?;
-    if !leo.tmux.screen(PANE)?.contains("❯ 1. Yes") {
-        leo.tmux.keys(PANE, &["1"])?;
+    // "No, exit" is preselected; its place among the answers differs between versions.
+    let on_yes = |screen: &str| screen.lines().any(|line| line.contains('❯') && line.contains("Yes"));
+    for key in ["Down", "Up"] {
+        let before = leo.tmux.screen(PANE)?;
+        if on_yes(&before) {
+            break;
+        }
+        leo.tmux.keys(PANE, &[key])?;
+        wait_for("the selection to move", || async { (leo.tmux.screen(PANE).ok()? != before).then_some(()) })
+            .await?;
     }
+    ensure!(on_yes(&leo.tmux.screen(PANE)?), "{}", leo.tmux.screen(PANE)?);
     leo.tmux.keys(PANE, &["Enter"])?;
     ensure!(leo.reply(AGENT, &id).await?.trim() == "trusted");
     Ok(())

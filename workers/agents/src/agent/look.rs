@@ -29,6 +29,12 @@ const DIALOG_AFTER: Duration = Duration::from_secs(1);
 /// Captures cost a process each; while only a dialog or obstacle is looked for, this is often enough.
 const CAPTURE_EVERY: Duration = Duration::from_secs(1);
 
+/// A dialog that is known stays until a person acts.
+const KNOWN_EVERY: Duration = Duration::from_secs(3);
+
+/// While a person is waited for, the screen tells little more than the session does.
+const RECAPTURE: Duration = Duration::from_secs(10);
+
 /// After Escape, the interrupted prompt may come back into the composer within this time.
 const AFTER_ESCAPE: Duration = Duration::from_secs(2);
 const ESCAPE_LOOK: Duration = Duration::from_millis(100);
@@ -83,7 +89,9 @@ impl Agent {
         let composer = observe::composer(&seen.session, seen.screen.as_ref());
         let text = self.under_way.as_ref().map_or("", |u| u.text.as_str());
         let holding = observe::holding(composer.as_ref(), text);
-        route::View { live: true, idle: seen.session.status == Status::Idle, gate: seen.gate, holding }
+        let idle =
+            seen.session.status == Status::Idle || observe::is_resting(&seen.session, seen.screen.as_ref());
+        route::View { live: true, idle, gate: seen.gate, holding }
     }
 
     /// One look without consequences; `None` when there is no process.
@@ -92,7 +100,9 @@ impl Agent {
         let live = self.live.as_mut()?;
         let mut session = harness.session(&live.place);
         let now = Instant::now();
-        let fresh = live.captured.is_some_and(|at| now.saturating_duration_since(at) < CAPTURE_EVERY);
+        let age = live.captured.map(|at| now.saturating_duration_since(at));
+        let every = if live.dialog.is_some() { KNOWN_EVERY } else { CAPTURE_EVERY };
+        let fresh = age.is_some_and(|age| age < every);
         let handing = !matches!(self.route, route::State::Quiet | route::State::Refused { .. });
         let wanted = harness.needs_screen()
             && match session.status {
@@ -101,8 +111,9 @@ impl Agent {
                 Status::Absent | Status::Starting => {
                     now.saturating_duration_since(live.since) > DIALOG_AFTER && !fresh
                 }
-                Status::Waiting(_) => live.dialog.is_none() && !fresh,
-                Status::Busy => false,
+                Status::Waiting(_) => live.dialog.is_none() && age.is_none_or(|age| age >= RECAPTURE),
+                // Background agents keep it busy while it takes prompts.
+                Status::Busy => handing,
             };
         let mut screen = None;
         if wanted {
@@ -118,8 +129,11 @@ impl Agent {
             // A dialog may have come up while the pane was read; the newer state counts.
             session = harness.session(&live.place);
         }
-        let remembered =
-            live.dialog.map(|dialog| Screen { composer: Composer::Absent, dialog: Some(dialog) });
+        let remembered = live.dialog.map(|dialog| Screen {
+            composer: Composer::Absent,
+            dialog: Some(dialog),
+            resting: false,
+        });
         let shown = screen.clone().or_else(|| remembered.filter(|_| session.status != Status::Busy));
         let mut gate = observe::gate(&self.name, self.title(), &session, shown.as_ref());
         if session.status == Status::Idle && screen.is_none() && harness.needs_screen() && shown.is_none() {

@@ -55,7 +55,7 @@ impl Harness for Demo {
     }
 
     fn screen(&self, _capture: &str) -> Screen {
-        Screen { composer: Composer::Absent, dialog: None }
+        Screen { composer: Composer::Absent, dialog: None, resting: false }
     }
 
     fn exit_command(&self) -> Option<&'static str> {

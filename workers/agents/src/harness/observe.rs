@@ -77,6 +77,9 @@ pub(crate) struct Screen {
     pub(crate) composer: Composer,
     /// A dialog that was recognised.
     pub(crate) dialog: Option<Dialog>,
+    /// Only background agents are at work: a prompt starts a turn of its own at once, although the
+    /// session says that it is busy.
+    pub(crate) resting: bool,
 }
 
 /// Whether a prompt may be handed over now, and what is in the way.
@@ -164,12 +167,12 @@ pub(crate) fn gate(agent: &AgentName, title: &str, session: &Session, screen: Op
             Some(dialog) => Gate::Person(dialog.sentence(agent)),
             None => Gate::Starting,
         },
-        Status::Busy => Gate::Turn,
+        Status::Busy if !is_resting(session, screen) => Gate::Turn,
         Status::Waiting(what) => Gate::Dialog(match dialog {
             Some(dialog) => dialog.sentence(agent),
             None => waiting_sentence(agent, title, what),
         }),
-        Status::Idle => match (dialog, composer(session, screen)) {
+        Status::Idle | Status::Busy => match (dialog, composer(session, screen)) {
             (Some(dialog), _) => Gate::Person(dialog.sentence(agent)),
             (None, Some(Composer::Empty)) => Gate::Open,
             (None, Some(Composer::Text(_) | Composer::Something)) => Gate::Draft,
@@ -178,6 +181,11 @@ pub(crate) fn gate(agent: &AgentName, title: &str, session: &Session, screen: Op
             }
         },
     }
+}
+
+/// Whether the session is busy with nothing but background agents.
+pub(crate) fn is_resting(session: &Session, screen: Option<&Screen>) -> bool {
+    session.status == Status::Busy && screen.is_some_and(|s| s.resting)
 }
 
 /// What the composer holds, from the screen or else the session.
@@ -245,11 +253,13 @@ mod tests {
     #[test]
     fn a_prompt_passes_only_an_idle_session_with_an_empty_composer() {
         let agent: AgentName = "a".parse().unwrap();
-        let empty = Screen { composer: Composer::Empty, dialog: None };
-        let draft = Screen { composer: Composer::Text("x".to_owned()), dialog: None };
-        let none = Screen { composer: Composer::Absent, dialog: None };
-        let trust = Screen { composer: Composer::Absent, dialog: Some(Dialog::Trust) };
-        let logged_out = Screen { composer: Composer::Empty, dialog: Some(Dialog::NotLoggedIn) };
+        let empty = Screen { composer: Composer::Empty, dialog: None, resting: false };
+        let draft = Screen { composer: Composer::Text("x".to_owned()), dialog: None, resting: false };
+        let none = Screen { composer: Composer::Absent, dialog: None, resting: false };
+        let trust = Screen { composer: Composer::Absent, dialog: Some(Dialog::Trust), resting: false };
+        let resting = Screen { resting: true, ..empty.clone() };
+        let logged_out =
+            Screen { composer: Composer::Empty, dialog: Some(Dialog::NotLoggedIn), resting: false };
         let statuses = [
             Status::Absent,
             Status::Starting,
@@ -258,9 +268,23 @@ mod tests {
             Status::Waiting("permission prompt".to_owned()),
         ];
         for status in statuses {
-            for screen in [None, Some(&empty), Some(&draft), Some(&none), Some(&trust), Some(&logged_out)] {
+            for screen in [
+                None,
+                Some(&empty),
+                Some(&draft),
+                Some(&none),
+                Some(&trust),
+                Some(&logged_out),
+                Some(&resting),
+            ] {
                 let gate = gate(&agent, "Claude", &session(status.clone()), screen);
-                let open = status == Status::Idle && screen == Some(&empty);
+                let open = match status {
+                    Status::Idle => {
+                        screen.is_some_and(|s| s.composer == Composer::Empty && s.dialog.is_none())
+                    }
+                    Status::Busy => screen == Some(&resting),
+                    _ => false,
+                };
                 assert_eq!(gate == Gate::Open, open, "{status:?} {screen:?} {gate:?}");
             }
         }

@@ -34,7 +34,22 @@ pub(super) fn parse(capture: &str) -> Screen {
         Composer::Empty | Composer::Text(_) => footer_dialog(&text(&rows[below..])),
         _ => start_dialog(&text(&rows)),
     };
-    Screen { composer, dialog }
+    let above = rules.len().checked_sub(2).map(|top| &rows[..rules[top]]).unwrap_or_default();
+    let resting = waits_for_agents(above) && !text(&rows[below..]).contains("esc to interrupt");
+    Screen { composer, dialog, resting }
+}
+
+/// Whether the last line above the composer says that only background agents are at work.
+fn waits_for_agents(above: &[Vec<Cell>]) -> bool {
+    let line =
+        above.iter().rev().map(|row| text(std::slice::from_ref(row))).find(|line| !line.trim().is_empty());
+    line.is_some_and(|line| {
+        // The sign before it turns; what an agent writes starts with another one.
+        let rest = line.trim_start_matches(|c: char| !c.is_alphanumeric());
+        !line.starts_with([' ', '●', '⎿', '❯'])
+            && rest.starts_with("Waiting for ")
+            && rest.contains("background agent")
+    })
 }
 
 fn is_rule(row: &[Cell]) -> bool {
@@ -182,6 +197,7 @@ mod tests {
             ("busy", Composer::Empty, None),
             ("busy_queued", Composer::Empty, None),
             ("interrupted", Composer::Empty, None),
+            ("background_agent", Composer::Empty, None),
             ("shortcuts", Composer::Empty, None),
             ("draft", text("my draft"), None),
             ("busy_draft", text("draft while busy"), None),
@@ -202,7 +218,11 @@ mod tests {
             ("bad_resume", Composer::Absent, None),
             ("not_logged_in", Composer::Empty, Some(Dialog::NotLoggedIn)),
         ] {
-            assert_eq!(fixture(name), Screen { composer, dialog }, "{name}");
+            assert_eq!(
+                fixture(name),
+                Screen { composer, dialog, resting: name == "background_agent" },
+                "{name}"
+            );
         }
         let Composer::Text(long) = fixture("long_line").composer else { panic!("no text") };
         assert_eq!(leo_ipc::prompt::normalise(&long).matches("word").count(), 100);
@@ -232,7 +252,7 @@ mod tests {
     #[test]
     fn what_an_agent_writes_is_no_dialog() {
         let shown = format!("● Not logged in · run /login, Accessing workspace\n{}", row("❯\u{a0}"));
-        assert_eq!(parse(&shown), Screen { composer: Composer::Empty, dialog: None });
+        assert_eq!(parse(&shown), Screen { composer: Composer::Empty, dialog: None, resting: false });
     }
 
     proptest! {

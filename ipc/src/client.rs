@@ -27,6 +27,7 @@ use tokio::{
     sync::mpsc,
     time::{Instant, timeout_at},
 };
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Items of one stream waiting for its reader. Beyond it the connection is not read, which holds the
 /// sender back; streams and calls that must not wait for each other use separate clients.
@@ -61,6 +62,9 @@ struct Connection {
     waiting: Mutex<HashMap<u64, mpsc::Sender<Envelope>>>,
     next_id: AtomicU64,
     closed: AtomicBool,
+    /// Ends the reader, and with it the socket, when the last handle to the connection is dropped: a
+    /// command that asks once a second would else leave a connection behind each time.
+    _reader: DropGuard,
 }
 
 /// Connects and shakes hands.
@@ -166,11 +170,13 @@ impl Connection {
     fn start(socket: Socket) -> Arc<Connection> {
         let socket = Arc::new(socket);
         let (out, writer) = outbox();
+        let dropped = CancellationToken::new();
         let connection = Arc::new(Connection {
             out,
             waiting: Mutex::new(HashMap::new()),
             next_id: AtomicU64::new(1),
             closed: AtomicBool::new(false),
+            _reader: dropped.clone().drop_guard(),
         });
         tokio::spawn(writer.run(socket.clone()));
         // The reader holds the connection weakly: when the client is dropped, the reader is too.
@@ -178,7 +184,10 @@ impl Connection {
         tokio::spawn(async move {
             let mut reader = &*socket;
             loop {
-                let read = frame::read(&mut reader, MAX_FRAME).await;
+                let read = tokio::select! {
+                    () = dropped.cancelled() => return,
+                    read = frame::read(&mut reader, MAX_FRAME) => read,
+                };
                 let Some(connection) = weak.upgrade() else { return };
                 let Ok(Some(bytes)) = read else { return connection.close() };
                 let Ok(envelope) = codec::decode::<Envelope>(&bytes) else { return connection.close() };

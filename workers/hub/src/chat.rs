@@ -55,11 +55,12 @@ pub(crate) fn send(tx: &mut Tx<'_>, request: &SendMessage) -> Outcome<Accepted> 
         dedupe: Some(&dedupe),
     };
     let id = message::insert(tx, &new)?;
+    let prompt = prompt::compose(&request.text);
     tx.db
         .prepare_cached(
-            "INSERT INTO deliveries (message_id, agent, phase, prompt) VALUES (?1, ?2, 'queued', ?3)",
+            "INSERT INTO deliveries (message_id, agent, phase, prompt, bytes) VALUES (?1, ?2, 'queued', ?3, ?4)",
         )?
-        .execute([id.as_str(), request.agent.as_str(), &prompt::compose(&request.text)])?;
+        .execute(rusqlite::params![id.as_str(), request.agent.as_str(), prompt, prompt.len()])?;
     let message = message::emit_new(tx, &id)?;
     tx.wake(Wake::Outbox { name: request.agent.clone() });
     Ok(Accepted { message, created: true })
@@ -93,7 +94,7 @@ fn repeated(db: &Connection, id: &MessageId, request: &SendMessage) -> Outcome<A
 fn check_outbox(db: &Connection, agent: &AgentName, bytes: usize) -> Outcome<()> {
     let (count, waiting): (u64, u64) = db
         .prepare_cached(
-            "SELECT count(*), coalesce(sum(length(prompt)), 0) FROM deliveries WHERE agent = ?1 AND phase <> 'done'",
+            "SELECT count(*), coalesce(sum(bytes), 0) FROM deliveries WHERE agent = ?1 AND phase <> 'done'",
         )?
         .query_row([agent.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
     if count >= MAX_OUTBOX || waiting + bytes as u64 > MAX_OUTBOX_BYTES {

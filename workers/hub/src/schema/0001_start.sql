@@ -78,6 +78,7 @@ CREATE TABLE deliveries (
     phase         TEXT NOT NULL,                 -- queued, handed, done
     attempts      INTEGER NOT NULL DEFAULT 0,
     prompt        TEXT NOT NULL,
+    bytes         INTEGER NOT NULL,              -- of the prompt, so that the queue is weighed by its index
     handed_prompt TEXT,
     launch        TEXT,
     route         TEXT,
@@ -86,7 +87,7 @@ CREATE TABLE deliveries (
     retry_key     TEXT,
     turn          TEXT                           -- unbound: delivered, but its turn is not known yet
 ) WITHOUT ROWID;
-CREATE INDEX deliveries_open ON deliveries (agent, message_id) WHERE phase <> 'done';
+CREATE INDEX deliveries_open ON deliveries (agent, message_id, bytes) WHERE phase <> 'done';
 CREATE INDEX deliveries_unbound ON deliveries (agent, message_id) WHERE turn = 'unbound';
 
 CREATE TABLE turns (

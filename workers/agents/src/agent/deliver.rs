@@ -60,8 +60,10 @@ impl Agent {
                 None
             }
             Action::Search => {
-                let under_way = self.under_way.clone()?;
-                let found = self.search(under_way.text, Some(under_way.handed_ms)).await;
+                let found = match self.under_way.clone() {
+                    Some(under_way) => self.search(under_way.text, Some(under_way.handed_ms)).await,
+                    None => None,
+                };
                 Some(Event::Searched(found))
             }
             Action::Report(delivery, outcome) => {

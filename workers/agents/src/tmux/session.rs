@@ -68,6 +68,12 @@ impl Tmux {
         let global = |name: &'static str, value: &'static str| {
             SetOption::new().global().option(name).value(value).build()
         };
+        // A person's terminal makes a pane as small as itself for as long as it is attached.
+        let hook = |name: &'static str, command: String| {
+            let mut hook = TmuxCommand::new();
+            hook.name("set-hook").push_flag("-g").push_param(name).push_param(command);
+            hook
+        };
         let mut start = New::new()
             .detached()
             .print()
@@ -88,6 +94,13 @@ impl Tmux {
             global("default-terminal", "screen-256color"),
             global("history-limit", HISTORY),
             SetOption::new().global().window().option("remain-on-exit").value("on").build(),
+            hook("client-attached", "set-option -wu window-size".to_owned()),
+            hook(
+                "client-detached",
+                format!(
+                    "if-shell -F '#{{==:#{{session_attached}},0}}' 'resize-window -x {WIDTH} -y {HEIGHT}'"
+                ),
+            ),
             start,
             SetOption::new().target_pane(target.as_str()).option(LAUNCH_OPTION).value(new.launch).build(),
         ];

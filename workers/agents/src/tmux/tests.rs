@@ -2,6 +2,7 @@
 
 use super::{Key, *};
 use std::{path::Path, time::Instant};
+use tmux_interface::SendKeys;
 
 /// A private server that ends with the test.
 struct Server {
@@ -171,6 +172,34 @@ async fn a_pane_is_large_and_its_environment_is_ours() {
     assert!(shown.contains("UTF-8") || shown.contains("utf8"), "{shown}");
     // Cargo sets many variables in the test's own environment; none may leak into the server.
     assert!(!shown.contains("CARGO"), "{shown}");
+}
+
+#[tokio::test]
+async fn a_pane_is_large_again_when_its_last_person_leaves() {
+    let (server, person) = (Server::new(), Server::new());
+    let (pane, _) = server.start("a", "l", &sh("exec sleep 60")).await.unwrap();
+    let size = async || {
+        let mut ask = TmuxCommand::new();
+        ask.name("display-message").push_flag("-p").push_flag("-t").push_param(pane.as_str());
+        ask.push_param("#{pane_width}x#{pane_height}");
+        server.tmux.run(&[ask], None).await.unwrap().trim().to_owned()
+    };
+    for _ in 0..2 {
+        // The person sits in a terminal of another server, 60 columns wide.
+        let attach = server.tmux.attach_argv("a").join(" ");
+        let (terminal, _) = person
+            .start("p", "l", &sh(&format!("stty cols 60 rows 20; env -u TMUX {attach}")))
+            .await
+            .unwrap();
+        wait_for(async || size().await == "60x19").await;
+        person
+            .tmux
+            .run(&[SendKeys::new().target_pane(terminal.as_str()).key("C-b").key("d").build()], None)
+            .await
+            .unwrap();
+        wait_for(async || size().await == "160x50").await;
+        person.tmux.kill_session("p", "l").await.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -232,6 +232,9 @@ pub struct AgentPatch {
     pub session_id: Option<String>,
     /// The delivery route in use.
     pub route: Option<Route>,
+    /// When the harness's status changed to what is reported, in milliseconds since 1970: permission
+    /// prompts that opened before a change away from a dialog are settled.
+    pub status_at_ms: Option<i64>,
 }
 
 /// Reports what was seen; refused with `stale_launch` when the launch is not the current one.

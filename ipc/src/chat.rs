@@ -227,6 +227,24 @@ pub struct Message {
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_reason: Option<FailedReason>,
+    /// The answer of an ask, a permission prompt or a questions card.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<crate::ask::AnswerBody>,
+    /// What a person is asked to give.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<crate::ask::Input>,
+    /// What a permission prompt is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permission: Option<crate::ask::Permission>,
+    /// When an open ask expires.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Time>,
+    /// Why an ask closed without an answer; never on a permission prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed_reason: Option<crate::ask::ClosedReason>,
+    /// Who answered: `operator`, `app:<device>`, `terminal`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered_by: Option<String>,
     /// How it travels, on inbound messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<DeliveryInfo>,

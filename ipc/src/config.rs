@@ -43,11 +43,15 @@ impl Default for Web {
 pub struct Chat {
     /// Whether there are threads at all.
     pub enabled: bool,
+    /// Seconds that a permission prompt waits for an answer from an app.
+    pub permission_timeout_s: u64,
+    /// Seconds that a questions card waits; at most an hour.
+    pub question_timeout_s: u64,
 }
 
 impl Default for Chat {
     fn default() -> Self {
-        Chat { enabled: true }
+        Chat { enabled: true, permission_timeout_s: 120, question_timeout_s: 3600 }
     }
 }
 

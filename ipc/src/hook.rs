@@ -32,6 +32,8 @@ pub struct HookEvent {
     pub tool_name: Option<String>,
     /// Tool events: the call.
     pub tool_use_id: Option<String>,
+    /// Tool events: SHA-256 of the canonical input, which tells parallel calls apart.
+    pub input_hash: Option<String>,
     /// Present inside a subagent.
     pub agent_id: Option<String>,
     /// `Notification`: its text.
@@ -70,6 +72,7 @@ impl HookEvent {
             reason: text("reason"),
             tool_name: text("tool_name"),
             tool_use_id: text("tool_use_id"),
+            input_hash: input.get("tool_input").map(crate::ask::input_hash),
             agent_id: text("agent_id"),
             message: text("message"),
             notification_type: text("notification_type"),

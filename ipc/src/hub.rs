@@ -6,6 +6,10 @@ use crate::{
         AgentIdentity, AgentRecord, AgentRecords, AuthAgent, BeginLaunch, EndLaunch, GetAgent, ListAgents,
         PutAgent, RemoveAgent, ReportAgent, SetDesired, SetWaiting, Wake, WatchAgents,
     },
+    ask::{
+        AnswerAsk, AskPermission, AskResult, Asked, Decision, DismissAsk, OpenAsk, PermissionGone,
+        StopWaiting, WaitAsk, WithdrawAsk,
+    },
     chat::{
         Accepted, AgentPost, AttachmentFile, CancelMessage, GetAttachment, GetMessage, ListMessages,
         ListThreads, MarkRead, Message, MessagePage, PostNote, Posted, ReadMark, RetryMessage, SendMessage,
@@ -42,6 +46,22 @@ crate::rpc::requests! {
         "chat.note" => PostNote(PostNote) -> Posted,
         /// An attachment's file.
         "chat.attachment" => GetAttachment(GetAttachment) -> AttachmentFile,
+        /// A question from an agent.
+        "ask.open" => OpenAsk(OpenAsk) -> Asked,
+        /// Wait for the end of an ask.
+        "ask.wait" => WaitAsk(WaitAsk) -> AskResult,
+        /// The harness no longer waits.
+        "ask.stop_waiting" => StopWaiting(StopWaiting) -> Done,
+        /// Take an ask back.
+        "ask.withdraw" => WithdrawAsk(WithdrawAsk) -> Asked,
+        /// Answer an ask, a prompt or a card.
+        "ask.answer" => AnswerAsk(AnswerAsk) -> Asked,
+        /// Close a questions card.
+        "ask.dismiss" => DismissAsk(DismissAsk) -> Asked,
+        /// A harness asks for permission or asks its questions.
+        "permission.ask" => AskPermission(AskPermission) -> Decision,
+        /// The harness ended the hook.
+        "permission.gone" => PermissionGone(PermissionGone) -> Done,
         /// Define or change an agent.
         "agent.put" => PutAgent(PutAgent) -> AgentRecord,
         /// All agents.

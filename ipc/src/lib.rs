@@ -7,6 +7,7 @@
 
 pub mod agent;
 pub mod agents;
+pub mod ask;
 pub mod blocking;
 pub mod chat;
 #[cfg(feature = "async")]

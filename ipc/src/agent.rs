@@ -197,6 +197,9 @@ pub struct SetDesired {
     pub name: AgentName,
     /// What it should be.
     pub desired: Desired,
+    /// Whether a person says so: only then does stopping an agent close its open asks.
+    #[serde(default)]
+    pub by_person: bool,
 }
 
 /// Records a launch before it is made. The same launch id again changes nothing.

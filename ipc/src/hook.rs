@@ -32,6 +32,8 @@ pub struct HookEvent {
     pub tool_name: Option<String>,
     /// Tool events: the call.
     pub tool_use_id: Option<String>,
+    /// `PostToolBatch`: the calls of the batch.
+    pub tool_use_ids: Vec<String>,
     /// Tool events: SHA-256 of the canonical input, which tells parallel calls apart.
     pub input_hash: Option<String>,
     /// Present inside a subagent.
@@ -72,6 +74,7 @@ impl HookEvent {
             reason: text("reason"),
             tool_name: text("tool_name"),
             tool_use_id: text("tool_use_id"),
+            tool_use_ids: batch(&input),
             input_hash: input.get("tool_input").map(crate::ask::input_hash),
             agent_id: text("agent_id"),
             message: text("message"),
@@ -95,6 +98,12 @@ impl HookEvent {
         }
         Ok(event)
     }
+}
+
+/// The calls of a `PostToolBatch`.
+fn batch(input: &serde_json::Value) -> Vec<String> {
+    let calls = input.get("tool_calls").and_then(serde_json::Value::as_array).into_iter().flatten();
+    calls.filter_map(|call| call.get("tool_use_id")?.as_str().map(str::to_owned)).collect()
 }
 
 /// A hook's request to the hub. Whose agent it is follows from the token.

@@ -1,6 +1,7 @@
 //! Agents: their definition, what is wanted of them, their launches, and what was seen of them.
 
 use crate::{
+    ask::settle,
     chat::object,
     error::{Outcome, unknown_agent},
     message::{self, from_word, word},
@@ -187,6 +188,7 @@ pub(crate) fn remove(tx: &mut Tx<'_>, tmux_socket: &str, name: &AgentName) -> Ou
             },
         )?;
     }
+    settle::agent_gone(tx, name)?;
     crate::delivery::fail_all(tx, name, "The agent was removed before this message reached it.")?;
     tx.db.execute("UPDATE agents SET removed = 1, queue_waiting = NULL WHERE name = ?1", [name.as_str()])?;
     tx.emit("agent_stopped", object("agent", &Agent { status: Status::Stopped, ..record.agent }))?;
@@ -201,6 +203,9 @@ pub(crate) fn set_desired(tx: &mut Tx<'_>, tmux_socket: &str, request: &SetDesir
         "UPDATE agents SET desired = ?2, restarts = 0 WHERE name = ?1",
         [request.name.as_str(), &word(request.desired)],
     )?;
+    if request.by_person && request.desired == Desired::Stopped {
+        settle::agent_gone(tx, &request.name)?;
+    }
     tx.wake_agent(&request.name);
     load(tx.db, tmux_socket, &request.name)
 }
@@ -269,6 +274,10 @@ pub(crate) fn report(tx: &mut Tx<'_>, tmux_socket: &str, request: &ReportAgent) 
             patch.route.map(word),
         ],
     )?;
+    // The dialog that was there is not any more: the terminal has settled what had opened before.
+    if let (Some(at_ms), Some(Activity::Working | Activity::Idle)) = (patch.status_at_ms, patch.activity) {
+        settle::main_prompts(tx, &request.name, at_ms)?;
+    }
     let after = load(tx.db, tmux_socket, &request.name)?;
     if before == after {
         return Ok(after);

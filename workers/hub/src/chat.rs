@@ -1,7 +1,7 @@
 //! Messages from people: accept, send again, take back, read marks, the list of threads.
 
 use crate::{
-    agent,
+    agent, delivery,
     error::Outcome,
     message::{self, New},
     prompt,
@@ -40,9 +40,10 @@ pub(crate) fn send(tx: &mut Tx<'_>, request: &SendMessage) -> Outcome<Accepted> 
     if let Some(id) = message::by_dedupe(tx.db, &request.agent, &dedupe)? {
         return repeated(tx.db, &id, request);
     }
-    if let Some(reply_to) = &request.reply_to {
-        message::find(tx.db, &request.agent, reply_to)?;
-    }
+    let replied = match &request.reply_to {
+        Some(reply_to) => Some(message::find(tx.db, &request.agent, reply_to)?),
+        None => None,
+    };
     check_outbox(tx.db, &request.agent, request.text.len())?;
     let new = New {
         agent: &request.agent,
@@ -55,12 +56,11 @@ pub(crate) fn send(tx: &mut Tx<'_>, request: &SendMessage) -> Outcome<Accepted> 
         dedupe: Some(&dedupe),
     };
     let id = message::insert(tx, &new)?;
-    let prompt = prompt::compose(&request.text);
-    tx.db
-        .prepare_cached(
-            "INSERT INTO deliveries (message_id, agent, phase, prompt, bytes) VALUES (?1, ?2, 'queued', ?3, ?4)",
-        )?
-        .execute(rusqlite::params![id.as_str(), request.agent.as_str(), prompt, prompt.len()])?;
+    let prompt = match &replied {
+        Some(ask) if ask.kind == MessageKind::Ask => prompt::reply_to_ask(&request.text, ask),
+        _ => prompt::compose(&request.text),
+    };
+    delivery::enqueue(tx, &request.agent, &id, &prompt)?;
     let message = message::emit_new(tx, &id)?;
     tx.wake(Wake::Outbox { name: request.agent.clone() });
     Ok(Accepted { message, created: true })

@@ -48,6 +48,16 @@ fn first(db: &Connection, agent: &AgentName, phase: &str, now: Time) -> Outcome<
     Ok(statement.query_row([agent.as_str(), phase], |row| from_row(row, agent, now)).optional()?)
 }
 
+/// Queues a prompt for an agent.
+pub(crate) fn enqueue(tx: &Tx<'_>, agent: &AgentName, id: &MessageId, prompt: &str) -> Outcome<()> {
+    tx.db
+        .prepare_cached(
+            "INSERT INTO deliveries (message_id, agent, phase, prompt, bytes) VALUES (?1, ?2, 'queued', ?3, ?4)",
+        )?
+        .execute(rusqlite::params![id.as_str(), agent.as_str(), prompt, prompt.len()])?;
+    Ok(())
+}
+
 /// The next message to hand over, and the one in doubt.
 pub(crate) fn next(db: &Connection, agent: &AgentName) -> Outcome<Next> {
     agent::must_exist(db, agent)?;

@@ -1,7 +1,9 @@
 //! A hook's event, recorded: the decision of `turn.rs` carried out in one transaction.
 
 use crate::{
-    agent, delivery,
+    agent,
+    ask::{permission, settle},
+    delivery,
     error::Outcome,
     turn::{self, Action, Scene},
     writer::Tx,
@@ -19,7 +21,10 @@ const REMEMBER_KEYS_MS: i64 = 24 * 3600 * 1000;
 
 /// Whether an event only says what the agent is doing at the moment.
 pub(crate) fn is_passing(event: &HookEvent) -> bool {
-    matches!(event.name.as_str(), "PreToolUse" | "PostToolUse" | "PostToolUseFailure" | "Notification")
+    matches!(
+        event.name.as_str(),
+        "PreToolUse" | "PostToolUse" | "PostToolUseFailure" | "PostToolBatch" | "Notification"
+    )
 }
 
 /// Records a hook's event; the same key does it once.
@@ -38,6 +43,10 @@ pub(crate) fn report(tx: &mut Tx<'_>, tmux_socket: &str, request: &ReportHook) -
     for action in turn::step(&scene, event) {
         apply(tx, tmux_socket, &who.name, current, action)?;
     }
+    if event.name == "PreToolUse" {
+        permission::remember_call(tx, &who.name, event)?;
+    }
+    settle::by_hook(tx, &who.name, event, request.at_ms)?;
     tx.wake(Wake::Hook { name: who.name, launch: who.launch, event: Box::new(without_texts(event)) });
     Ok(())
 }
@@ -45,6 +54,7 @@ pub(crate) fn report(tx: &mut Tx<'_>, tmux_socket: &str, request: &ReportHook) -
 /// Forgets old hook keys.
 pub(crate) fn prune(tx: &mut Tx<'_>) -> Outcome<()> {
     tx.db.execute("DELETE FROM hook_keys WHERE at < ?1", [tx.now.millis() - REMEMBER_KEYS_MS])?;
+    tx.db.execute("DELETE FROM tool_calls WHERE at < ?1", [tx.now.millis() - REMEMBER_KEYS_MS])?;
     Ok(())
 }
 

@@ -4,6 +4,7 @@
 //! answered is on disk. Start is recovery: nothing here depends on having been stopped well.
 
 mod agent;
+mod ask;
 mod chat;
 mod delivery;
 mod error;
@@ -30,7 +31,7 @@ use crate::{
     error::OpenError, ids::Ids, journal::Journal, reader::Readers, serve::Hub, watch::Watchers,
     writer::Writer,
 };
-use leo_ipc::{ExitCode, MessageId, paths::Home, server};
+use leo_ipc::{ExitCode, MessageId, Time, config::Config, paths::Home, server};
 use leo_runtime::{Threads, Worker, WorkerError};
 use rusqlite::OptionalExtension;
 use std::{sync::Arc, time::Duration};
@@ -51,12 +52,15 @@ pub fn worker() -> ExitCode {
 
 async fn run(mut worker: Worker) -> Result<(), WorkerError> {
     let listener = worker.unix_listener("hub")?;
-    let hub = open(worker.home.clone()).map_err(|e| {
+    let hub = open(worker.home.clone(), worker.config()).map_err(|e| {
         let source = std::error::Error::source(&e).map(|s| format!(": {s}")).unwrap_or_default();
         let text = format!("{e}{source}");
         if e.is_permanent() { WorkerError::Permanent(text) } else { WorkerError::Failure(text) }
     })?;
     hub.drain_spool().await;
+    let detached = hub.writer.run(ask::permission::all_detached).await;
+    detached.map_err(|fault| WorkerError::Failure(fault.message))?;
+    tokio::spawn(keep_time(hub.clone()));
     tokio::spawn(upkeep(hub.clone()));
     tokio::spawn(report_workers(hub.clone(), worker.workers()));
     let writer = hub.writer.clone();
@@ -71,7 +75,7 @@ async fn run(mut worker: Worker) -> Result<(), WorkerError> {
 }
 
 /// Opens the database and starts the writer.
-pub(crate) fn open(home: Home) -> Result<Hub, OpenError> {
+pub(crate) fn open(home: Home, config: tokio::sync::watch::Receiver<Config>) -> Result<Hub, OpenError> {
     let path = home.database();
     let at = |source| OpenError::Open { path: home.database(), source };
     let db = schema::open_writer(&path)?;
@@ -88,11 +92,33 @@ pub(crate) fn open(home: Home) -> Result<Hub, OpenError> {
     let ids = Ids::after(newest.map(MessageId).as_ref());
     let journal = Arc::new(Journal::new(epoch, head));
     let watchers = Arc::new(Watchers::default());
-    let writer = Writer::start(db, ids, head, journal.clone(), watchers.clone())
+    let asks = tokio::sync::watch::Sender::new(0);
+    let writer = Writer::start(db, ids, head, journal.clone(), watchers.clone(), asks.clone())
         .map_err(|e| OpenError::Thread { source: e })?;
     let tmux_socket: Arc<str> = home.tmux_server().into();
     let readers = Readers::new(path);
-    Ok(Hub { home, tmux_socket, writer, readers, journal, watchers, spooling: Arc::default() })
+    Ok(Hub { home, tmux_socket, writer, readers, journal, watchers, asks, config, spooling: Arc::default() })
+}
+
+/// Carries out what comes due for asks. Sleeps for good while nothing can.
+async fn keep_time(hub: Hub) {
+    let mut changed = hub.asks.subscribe();
+    loop {
+        changed.borrow_and_update();
+        let ticked = hub.writer.run(ask::clock::tick).await;
+        if let Err(fault) = &ticked {
+            tracing::warn!(%fault, "what was due could not be carried out");
+        }
+        let look = hub.readers.read(|db| ask::clock::next_look(db, Time::now().millis())).await;
+        let woken = match look {
+            Ok(Some(pause)) => tokio::time::timeout(pause, changed.changed()).await.unwrap_or(Ok(())),
+            Ok(None) => changed.changed().await,
+            Err(_) => tokio::time::timeout(SPOOL_EVERY, changed.changed()).await.unwrap_or(Ok(())),
+        };
+        if woken.is_err() {
+            return;
+        }
+    }
 }
 
 async fn upkeep(hub: Hub) {

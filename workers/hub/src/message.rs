@@ -228,6 +228,12 @@ fn from_row(row: &Row<'_>) -> Result<Message, rusqlite::Error> {
         state: from_word(row.get(10)?)?,
         attachments: Vec::new(),
         ts: Time::from_millis(row.get(11)?),
+        answer: None,
+        input: None,
+        permission: None,
+        deadline: None,
+        closed_reason: None,
+        answered_by: None,
         client_msg_id: row.get(12)?,
         failed_reason: row.get::<_, Option<String>>(13)?.map(from_word::<FailedReason>).transpose()?,
         delivery,
@@ -251,6 +257,9 @@ fn waiting_for(
 }
 
 fn attach(db: &Connection, message: &mut Message) -> Outcome<()> {
+    if matches!(message.kind, MessageKind::Ask | MessageKind::Permission) {
+        return crate::ask::store::complete(db, message);
+    }
     // Text messages have no files; asking for them would cost each page a query a row.
     if !matches!(message.kind, MessageKind::File | MessageKind::Voice | MessageKind::Task) {
         return Ok(());

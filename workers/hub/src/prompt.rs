@@ -1,9 +1,25 @@
 //! What an agent reads for a message (seed 001, "Delivery"). Pure text.
 
+use leo_ipc::chat::Message;
+
 /// The prompt of a message. It always starts with `[Leo Chat] `, since a leading `!`, `/` or `#` would
 /// run as a command in the agent's terminal.
 pub(crate) fn compose(text: &str) -> String {
     format!("[Leo Chat] {text}")
+}
+
+/// Longest part of a question that a prompt repeats, in characters.
+const MAX_QUOTED: usize = 1500;
+
+/// The prompt of a message that replies to an ask.
+pub(crate) fn reply_to_ask(text: &str, ask: &Message) -> String {
+    let question: String = ask.text.chars().take(MAX_QUOTED).collect();
+    format!("{}\nIn reply to your leo_chat_ask {} ({}): {question}", compose(text), ask.id, ask.ts)
+}
+
+/// The prompt of an answer that no call waited for.
+pub(crate) fn late_answer(text: &str, ask: &Message, answer: &str) -> String {
+    format!("{}\nAnswer: {answer}", reply_to_ask(text, ask))
 }
 
 /// Splits a reply that is longer than a message may be, at character boundaries, so that nothing the

@@ -1,7 +1,9 @@
 //! The hub's socket: each request to its work, writes through the writer, reads through the pool.
 
 use crate::{
-    agent, chat, delivery,
+    agent,
+    ask::{agent as asks, permission, person},
+    chat, delivery,
     error::Outcome,
     hook,
     journal::{self, Cursor, Journal},
@@ -14,7 +16,9 @@ use crate::{
 use futures_util::stream;
 use leo_ipc::{
     Done, Fault,
+    ask::{AskPermission, AskResult, Decision, WaitAsk},
     chat::{Attachment, AttachmentFile, GetAttachment, Posted},
+    config::Config,
     event::EventItem,
     hook::ReportHook,
     hub::HubRequest,
@@ -24,7 +28,7 @@ use leo_ipc::{
 use rusqlite::{Connection, OptionalExtension};
 use serde::Serialize;
 use std::sync::Arc;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 
 /// The hub.
 #[derive(Clone)]
@@ -35,6 +39,9 @@ pub(crate) struct Hub {
     pub(crate) readers: Readers,
     pub(crate) journal: Arc<Journal>,
     pub(crate) watchers: Arc<Watchers>,
+    /// Counts up whenever an ask changed.
+    pub(crate) asks: watch::Sender<u64>,
+    pub(crate) config: watch::Receiver<Config>,
     /// One reader of the spool at a time, so that its order is kept.
     pub(crate) spooling: Arc<Mutex<()>>,
 }
@@ -61,6 +68,14 @@ impl Handler for Hub {
             R::MarkRead(r) => hub.write(move |tx, _| chat::mark_read(tx, &r)).await,
             R::AgentPost(r) => Answer::of(hub.post(r).await),
             R::PostNote(r) => hub.write(move |tx, _| note::request(tx, &r)).await,
+            R::OpenAsk(r) => hub.write(move |tx, _| asks::open(tx, &r)).await,
+            R::WaitAsk(r) => Answer::of(hub.wait_ask(r).await),
+            R::StopWaiting(r) => hub.write(move |tx, _| asks::stop_waiting(tx, &r).map(|_| Done {})).await,
+            R::WithdrawAsk(r) => hub.write(move |tx, _| asks::withdraw(tx, &r)).await,
+            R::AnswerAsk(r) => hub.write(move |tx, _| person::answer(tx, &r)).await,
+            R::DismissAsk(r) => hub.write(move |tx, _| person::dismiss(tx, &r)).await,
+            R::AskPermission(r) => Answer::of(hub.ask_permission(r).await),
+            R::PermissionGone(r) => hub.write(move |tx, _| permission::gone(tx, &r).map(|()| Done {})).await,
             R::GetAttachment(r) => hub.read(move |db| attachment(db, &r)).await,
             R::PutAgent(r) => hub.write(move |tx, tmux| agent::put(tx, tmux, &r)).await,
             R::ListAgents(_) => {
@@ -193,6 +208,45 @@ impl Hub {
         }
     }
 
+    /// Waits until an ask is settled. The wait is on the database's state plus a wake-up, so that it
+    /// survives a restart of whoever waits and of this process.
+    async fn wait_ask(&self, request: WaitAsk) -> Result<AskResult, Fault> {
+        let mut changed = self.asks.subscribe();
+        let asked = request.clone();
+        self.writer.run(move |tx| asks::begin_wait(tx, &asked)).await?;
+        loop {
+            changed.borrow_and_update();
+            let asked = request.clone();
+            if let Some(result) = self.readers.read(move |db| asks::settled(db, &asked)).await? {
+                self.writer.run(move |tx| asks::collect(tx, &request)).await?;
+                return Ok(result);
+            }
+            changed.changed().await.map_err(|_| Fault::unavailable("the hub is stopping"))?;
+        }
+    }
+
+    /// Holds a harness's hook until its prompt is settled.
+    async fn ask_permission(&self, request: AskPermission) -> Result<Decision, Fault> {
+        self.drain_spool().await;
+        let mut changed = self.asks.subscribe();
+        let key = request.hook_key.as_str().to_owned();
+        let chat = self.config.borrow().chat.clone();
+        if self.writer.run(move |tx| permission::open(tx, &chat, &request)).await?.is_none() {
+            return Ok(Decision::Nothing {});
+        }
+        // Whatever ends this wait without a decision is a hook that is no longer connected.
+        let mut held = Held { writer: self.writer.clone(), hook_key: Some(key.clone()) };
+        loop {
+            changed.borrow_and_update();
+            let asked = key.clone();
+            if let Some(decision) = self.readers.read(move |db| permission::decision(db, &asked)).await? {
+                held.hook_key = None;
+                return Ok(decision);
+            }
+            changed.changed().await.map_err(|_| Fault::unavailable("the hub is stopping"))?;
+        }
+    }
+
     async fn subscribe(&self, since: Option<leo_ipc::EventId>) -> Answer {
         let started = Cursor::start(self.journal.clone(), self.readers.clone(), since).await;
         let (cursor, start) = match started {
@@ -207,6 +261,21 @@ impl Hub {
             }
         });
         Answer::stream(futures_util::StreamExt::chain(stream::iter([Ok(start)]), events))
+    }
+}
+
+/// Notes that a hook has left when its wait is dropped.
+struct Held {
+    writer: Writer,
+    hook_key: Option<String>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(key) = self.hook_key.take() {
+            let writer = self.writer.clone();
+            tokio::spawn(async move { writer.submit(move |tx| permission::detached(tx, &key)).await });
+        }
     }
 }
 

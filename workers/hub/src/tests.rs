@@ -27,7 +27,7 @@ async fn bed() -> Bed {
     let dir = tempfile::tempdir().unwrap();
     let home = Home::at(dir.path().join("home")).unwrap();
     std::fs::create_dir_all(home.state()).unwrap();
-    let hub = crate::open(home).unwrap();
+    let hub = crate::open(home, tokio::sync::watch::Sender::default().subscribe()).unwrap();
     let bed = Bed { hub, _dir: dir };
     bed.put("a").await;
     bed.launch("l1", "t1").await;
@@ -467,7 +467,8 @@ async fn a_restart_goes_on_where_it_stopped() {
     let home = bed.hub.home.clone();
     let Bed { hub, _dir } = bed;
     drop(hub);
-    let bed = Bed { hub: crate::open(home).unwrap(), _dir };
+    let bed =
+        Bed { hub: crate::open(home, tokio::sync::watch::Sender::default().subscribe()).unwrap(), _dir };
     let next = bed.next().await;
     assert_eq!(
         next.in_doubt.unwrap().message_id,

@@ -11,7 +11,7 @@ use leo_ipc::{AgentName, Fault, Time, agent::Wake, event::JournalEvent};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use serde_json::{Map, Value};
 use std::sync::{Arc, mpsc as std_mpsc};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 /// Requests waiting for the writer. Beyond it callers wait, which reaches the apps as a slower answer.
 const QUEUE: usize = 1024;
@@ -46,6 +46,7 @@ struct Collected {
     events: Vec<JournalEvent>,
     wakes: Vec<Wake>,
     head: u64,
+    asks: bool,
 }
 
 impl Writer {
@@ -59,11 +60,12 @@ impl Writer {
         head: u64,
         journal: Arc<Journal>,
         watchers: Arc<Watchers>,
+        asks: watch::Sender<u64>,
     ) -> std::io::Result<Writer> {
         let (queue, work) = mpsc::channel(QUEUE);
         std::thread::Builder::new()
             .name("writer".to_owned())
-            .spawn(move || run(db, ids, head, work, &journal, &watchers))?;
+            .spawn(move || run(db, ids, head, work, &journal, &watchers, &asks))?;
         Ok(Writer { queue })
     }
 
@@ -147,6 +149,11 @@ impl Tx<'_> {
         self.wake(Wake::Agent { name: name.clone() });
     }
 
+    /// Wakes whoever waits for an ask, and the clock of asks, after the commit.
+    pub(crate) fn asks_changed(&mut self) {
+        self.collected.asks = true;
+    }
+
     /// Runs `work`; a refusal undoes what it did and collected.
     fn attempt<T>(&mut self, work: impl FnOnce(&mut Tx<'_>) -> Outcome<T>) -> Result<T, Fault> {
         let marks = (self.collected.events.len(), self.collected.wakes.len(), self.collected.head);
@@ -171,6 +178,7 @@ fn run(
     mut queue: mpsc::Receiver<Work>,
     journal: &Journal,
     watchers: &Watchers,
+    asks: &watch::Sender<u64>,
 ) {
     while let Some(first) = queue.blocking_recv() {
         let mut collected = Collected { head, ..Collected::default() };
@@ -180,6 +188,9 @@ fn run(
             head = collected.head;
             journal.publish(collected.events);
             watchers.publish(&collected.wakes);
+            if collected.asks {
+                asks.send_modify(|version| *version += 1);
+            }
         }
         drop(done);
         for after in batch {

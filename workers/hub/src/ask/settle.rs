@@ -1,0 +1,76 @@
+//! Prompts that the terminal settled: what the harness does next shows it (claude_facts.md §1, "settle
+//! table"). After a Yes Claude leaves the hook running and runs the tool; after a No with a comment only
+//! the batch's end tells; after No or Esc nothing fires, and the session's status says so.
+
+use super::{
+    machine::Event,
+    store::{self, Ask, Settlement},
+};
+use crate::{error::Outcome, writer::Tx};
+use leo_ipc::{AgentName, hook::HookEvent};
+
+/// Settles the prompts that a hook event shows to be over.
+pub(crate) fn by_hook(tx: &mut Tx<'_>, agent: &AgentName, event: &HookEvent, at_ms: i64) -> Outcome<()> {
+    match event.name.as_str() {
+        "PostToolUse" | "PostToolUseFailure" | "PermissionDenied" | "PostToolBatch" => {
+            tools(tx, agent, event)
+        }
+        "Stop" | "StopFailure" | "UserPromptSubmit" if event.agent_id.is_none() => {
+            main_prompts(tx, agent, at_ms)
+        }
+        "SessionEnd" => {
+            let open = store::all(
+                tx.db,
+                "agent = ?1 AND state = 'open' AND hook_key IS NOT NULL AND opened_ms <= ?2",
+                &[&agent.as_str(), &at_ms],
+            )?;
+            settle_all(tx, &open)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A tool that has run, or was answered for, needs no permission any more.
+fn tools(tx: &mut Tx<'_>, agent: &AgentName, event: &HookEvent) -> Outcome<()> {
+    for id in event.tool_use_id.iter().chain(&event.tool_use_ids) {
+        let mut over =
+            store::all(tx.db, "agent = ?1 AND state = 'open' AND tool_use_id = ?2", &[&agent.as_str(), id])?;
+        if over.is_empty() {
+            // A prompt whose call was not known when it opened.
+            over = store::all(
+                tx.db,
+                "agent = ?1 AND state = 'open' AND hook_key IS NOT NULL AND tool_use_id IS NULL AND tool_name = ?2
+                 AND input_hash = ?3 AND subagent IS ?4",
+                &[&agent.as_str(), &event.tool_name, &event.input_hash, &event.agent_id],
+            )?;
+            over.truncate(1);
+        }
+        settle_all(tx, &over)?;
+        tx.db
+            .execute("DELETE FROM tool_calls WHERE agent = ?1 AND tool_use_id = ?2", [agent.as_str(), id])?;
+    }
+    Ok(())
+}
+
+/// Settles the main conversation's prompts that had opened before `at_ms`: its turn is over, or its
+/// dialog is no longer there. Subagents' prompts live on.
+pub(crate) fn main_prompts(tx: &mut Tx<'_>, agent: &AgentName, at_ms: i64) -> Outcome<()> {
+    let open = store::all(
+        tx.db,
+        "agent = ?1 AND state = 'open' AND hook_key IS NOT NULL AND subagent IS NULL AND opened_ms < ?2",
+        &[&agent.as_str(), &at_ms],
+    )?;
+    settle_all(tx, &open)
+}
+
+/// Closes everything open of an agent that a person stopped or removed.
+pub(crate) fn agent_gone(tx: &mut Tx<'_>, agent: &AgentName) -> Outcome<()> {
+    for ask in store::all(tx.db, "agent = ?1 AND state = 'open'", &[&agent.as_str()])? {
+        store::settle(tx, &ask, &Settlement::of(Event::AgentGone))?;
+    }
+    Ok(())
+}
+
+fn settle_all(tx: &mut Tx<'_>, asks: &[Ask]) -> Outcome<()> {
+    asks.iter().try_for_each(|ask| store::settle(tx, ask, &Settlement::of(Event::Terminal)).map(|_| ()))
+}

@@ -1,0 +1,1 @@
+//! Asks as their callers see them.

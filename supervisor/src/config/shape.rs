@@ -84,7 +84,7 @@ impl Document {
             check_web(&config.web).map_err(|what| Wrong { at, what })?;
         }
         if let Some(section) = self.chat {
-            config.chat = Chat { enabled: section.enabled.unwrap_or(config.chat.enabled) };
+            config.chat.enabled = section.enabled.unwrap_or(config.chat.enabled);
         }
         let defaults = self.defaults.unwrap_or_default();
         for (AgentKey(name), section) in self.agents.unwrap_or_default() {

@@ -206,7 +206,12 @@ impl Agent {
             }
             Action::SetDesired(running) => {
                 let desired = if running { Desired::Running } else { Desired::Stopped };
-                match self.shared.hub.ask(SetDesired { name: self.name.clone(), desired }).await {
+                match self
+                    .shared
+                    .hub
+                    .ask(SetDesired { name: self.name.clone(), desired, by_person: false })
+                    .await
+                {
                     Ok(record) => self.record = record,
                     Err(fault) => {
                         tracing::warn!(agent = %self.name, code = fault.code, "the wish was refused")

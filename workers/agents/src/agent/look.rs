@@ -80,6 +80,7 @@ impl Agent {
             ready,
             gate: seen.gate.clone(),
             session_id: seen.session.id.clone(),
+            changed_at_ms: seen.session.changed_at_ms,
         };
         let findings = self.watch.seen(look, Instant::now());
         self.tell(findings).await;

@@ -12,7 +12,7 @@ use crate::{
 };
 use leo_ipc::{
     AgentName, Done, Fault, LaunchId,
-    agent::{AgentRecord, Desired, GetAgent},
+    agent::{AgentRecord, Desired, GetAgent, SetDesired},
     agents::{AttachCommand, LogText},
     chat::WaitingFor,
     hook::HookEvent,
@@ -367,6 +367,9 @@ impl Agent {
                 self.asleep = true;
                 self.launch_error = None;
                 self.waiters.push(Waiter::Record(reply));
+                // Only a person's stop closes what the agent has asked (seed 001, "Ask lifecycle").
+                let (name, desired) = (self.name.clone(), Desired::Stopped);
+                self.shared.hub.tell("a person's stop", SetDesired { name, desired, by_person: true }).await;
                 self.live_on(life::Event::Stop).await;
             }
             Command::Delete(reply) => {

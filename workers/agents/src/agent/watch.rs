@@ -28,6 +28,8 @@ pub(crate) struct Look {
     pub(crate) gate: Gate,
     /// The harness's session.
     pub(crate) session_id: Option<String>,
+    /// When the session's state became what it is.
+    pub(crate) changed_at_ms: Option<i64>,
 }
 
 /// What was told and what is being waited for.
@@ -99,6 +101,11 @@ impl Watch {
             ..AgentPatch::default()
         };
         findings.patch = changes(&self.told, &now_shown);
+        // With a change of activity goes its time: a prompt that had opened before a dialog was left is
+        // settled, one that opened after it is not.
+        if let Some(patch) = &mut findings.patch {
+            patch.status_at_ms = look.changed_at_ms.filter(|_| patch.activity.is_some());
+        }
         if findings.patch.is_some() {
             let session_id = now_shown.session_id.clone().or_else(|| self.told.session_id.take());
             self.told = AgentPatch { session_id, ..now_shown };
@@ -155,7 +162,7 @@ mod tests {
     use super::*;
 
     fn look(status: Status, gate: Gate) -> Look {
-        Look { status, ready: true, gate, session_id: None }
+        Look { status, ready: true, gate, session_id: None, changed_at_ms: None }
     }
 
     fn idle() -> Look {

@@ -22,6 +22,7 @@ struct File {
     #[serde(default)]
     draft: bool,
     transcript: Option<PathBuf>,
+    status_updated_at: Option<i64>,
 }
 
 impl Harness for Demo {
@@ -80,7 +81,13 @@ fn parse(bytes: &[u8], pid: u32) -> Option<Session> {
         Some(_) => Status::Busy,
     };
     let composer = Some(if file.draft { Composer::Something } else { Composer::Empty });
-    Some(Session { status, id: file.session_id, transcript: file.transcript, composer })
+    Some(Session {
+        status,
+        id: file.session_id,
+        transcript: file.transcript,
+        composer,
+        changed_at_ms: file.status_updated_at,
+    })
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@ pub(crate) struct Session {
     pub(crate) transcript: Option<PathBuf>,
     /// What the composer holds, where the file says so.
     pub(crate) composer: Option<Composer>,
+    /// When the state became what it is, in milliseconds since 1970.
+    pub(crate) changed_at_ms: Option<i64>,
 }
 
 /// The state of a session.

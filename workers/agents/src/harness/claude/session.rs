@@ -14,6 +14,7 @@ struct File {
     session_id: Option<String>,
     status: Option<String>,
     waiting_for: Option<String>,
+    status_updated_at: Option<i64>,
 }
 
 /// Reads the session file of the process `pid`. A file that is just being rewritten reads as absent
@@ -37,7 +38,13 @@ fn parse(bytes: &[u8], pid: u32) -> Option<Session> {
         // A state of a newer version is not known to be safe to paste into.
         Some(_) => Status::Busy,
     };
-    Some(Session { status, id: file.session_id, transcript: None, composer: None })
+    Some(Session {
+        status,
+        id: file.session_id,
+        transcript: None,
+        composer: None,
+        changed_at_ms: file.status_updated_at,
+    })
 }
 
 #[cfg(test)]

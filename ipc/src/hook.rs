@@ -137,6 +137,15 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_names_its_calls() {
+        let event = HookEvent::from_json(
+            br#"{"hook_event_name":"PostToolBatch","tool_calls":[{"tool_use_id":"u1"},{"x":1},{"tool_use_id":"u2"}]}"#,
+        )
+        .unwrap();
+        assert_eq!(event.tool_use_ids, ["u1", "u2"]);
+    }
+
+    #[test]
     fn long_texts_are_cut_on_a_character() {
         let text = "ä".repeat(MAX_HOOK_TEXT);
         let json = serde_json::json!({"hook_event_name": "UserPromptSubmit", "prompt": text}).to_string();

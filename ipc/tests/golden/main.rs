@@ -125,6 +125,7 @@ fn unknown_variants_are_read_as_unknown_whatever_they_carry() {
         Envelope, Kind,
         agent::Wake,
         agents::AgentsRequest,
+        ask::{ClosedReason, Decision, InputType},
         chat::MessageKind,
         control::{ControlRequest, FromWorker, ToWorker, WorkerState},
         delivery::Outcome,
@@ -137,7 +138,7 @@ fn unknown_variants_are_read_as_unknown_whatever_they_carry() {
         codec::decode(&codec::encode(&json.into()).unwrap()).unwrap()
     }
     let carried = serde_json::json!({
-        "op": "tomorrow", "t": "tomorrow", "item": "tomorrow", "what": "tomorrow", "outcome": "tomorrow",
+        "op": "tomorrow", "decision": "tomorrow", "t": "tomorrow", "item": "tomorrow", "what": "tomorrow", "outcome": "tomorrow",
         "list": [1, [2, {"a": null}]], "map": {"x": {"y": "z"}}, "bytes": [0, 255], "n": -1.5
     });
     assert_eq!(read::<HubRequest>(carried.clone()), HubRequest::Unknown);
@@ -149,7 +150,10 @@ fn unknown_variants_are_read_as_unknown_whatever_they_carry() {
     assert_eq!(read::<ToShim>(carried.clone()), ToShim::Unknown);
     assert_eq!(read::<EventItem>(carried.clone()), EventItem::Unknown);
     assert_eq!(read::<Wake>(carried.clone()), Wake::Unknown);
+    assert_eq!(read::<Decision>(carried.clone()), Decision::Unknown);
     assert_eq!(read::<Outcome>(carried), Outcome::Unknown);
+    assert_eq!(read::<InputType>("tomorrow"), InputType::Unknown);
+    assert_eq!(read::<ClosedReason>("tomorrow"), ClosedReason::Unknown);
     assert_eq!(read::<Role>("tomorrow"), Role::Unknown);
     assert_eq!(read::<Kind>("tomorrow"), Kind::Unknown);
     assert_eq!(read::<Resume>("tomorrow"), Resume::Unknown);

@@ -152,6 +152,12 @@ mod tests {
             ts: Time::from_millis(0),
             client_msg_id: None,
             failed_reason: None,
+            answer: None,
+            input: None,
+            permission: None,
+            deadline: None,
+            closed_reason: None,
+            answered_by: None,
             delivery: None,
         }
     }

@@ -1,8 +1,11 @@
 //! `leo hook`: one event from a harness to the hub, without an async runtime or an argument parser.
-//! It must never disturb the harness: it is silent, always succeeds, and takes at most a second.
+//! It must never disturb the harness: it is silent, always succeeds, and takes at most a second. Only
+//! the hook of a permission prompt waits for a person, beside the harness's own dialog, and prints what
+//! they decided.
 
 mod deliver;
 mod input;
+mod permission;
 mod settings;
 mod spool;
 
@@ -29,7 +32,7 @@ const ABSENT: Duration = Duration::from_millis(100);
 const LEAST: Duration = Duration::from_millis(50);
 
 /// Runs the hook: reads the harness's JSON from standard input and reports it. Always succeeds, and
-/// writes nothing.
+/// writes nothing but a decision about a permission prompt.
 pub fn main() -> ExitCode {
     // A panic of ours must not reach the harness, neither as text nor as a status.
     std::panic::set_hook(Box::new(|_| {}));
@@ -48,6 +51,11 @@ fn run() {
     let Ok(home) = Home::from_env() else { return };
     let input = input::read_bounded(&std::io::stdin(), start + BUDGET);
     let Ok(event) = HookEvent::from_json(&input) else { return };
+    if event.name == permission::EVENT {
+        let Some(ask) = permission::prompt(&input, token, at_ms) else { return };
+        drop(input);
+        return permission::run(&home.hub_socket(), ask);
+    }
     drop(input);
     let report = ReportHook { hook_key: CallKey::fresh(), token, at_ms, event };
     let total = BUDGET.saturating_sub(start.elapsed()).max(LEAST);

@@ -52,7 +52,7 @@ pub fn worker() -> ExitCode {
 
 async fn run(mut worker: Worker) -> Result<(), WorkerError> {
     let listener = worker.unix_listener("hub")?;
-    let hub = open(worker.home.clone(), worker.config()).map_err(|e| {
+    let hub = open(worker.home.clone(), worker.config(), Arc::new(Time::now)).map_err(|e| {
         let source = std::error::Error::source(&e).map(|s| format!(": {s}")).unwrap_or_default();
         let text = format!("{e}{source}");
         if e.is_permanent() { WorkerError::Permanent(text) } else { WorkerError::Failure(text) }
@@ -75,7 +75,11 @@ async fn run(mut worker: Worker) -> Result<(), WorkerError> {
 }
 
 /// Opens the database and starts the writer.
-pub(crate) fn open(home: Home, config: tokio::sync::watch::Receiver<Config>) -> Result<Hub, OpenError> {
+pub(crate) fn open(
+    home: Home,
+    config: tokio::sync::watch::Receiver<Config>,
+    clock: writer::Clock,
+) -> Result<Hub, OpenError> {
     let path = home.database();
     let at = |source| OpenError::Open { path: home.database(), source };
     let db = schema::open_writer(&path)?;
@@ -93,11 +97,27 @@ pub(crate) fn open(home: Home, config: tokio::sync::watch::Receiver<Config>) -> 
     let journal = Arc::new(Journal::new(epoch, head));
     let watchers = Arc::new(Watchers::default());
     let asks = tokio::sync::watch::Sender::new(0);
-    let writer = Writer::start(db, ids, head, journal.clone(), watchers.clone(), asks.clone())
-        .map_err(|e| OpenError::Thread { source: e })?;
+    let around = writer::Around {
+        journal: journal.clone(),
+        watchers: watchers.clone(),
+        asks: asks.clone(),
+        clock: clock.clone(),
+    };
+    let writer = Writer::start(db, ids, head, around).map_err(|e| OpenError::Thread { source: e })?;
     let tmux_socket: Arc<str> = home.tmux_server().into();
     let readers = Readers::new(path);
-    Ok(Hub { home, tmux_socket, writer, readers, journal, watchers, asks, config, spooling: Arc::default() })
+    Ok(Hub {
+        home,
+        tmux_socket,
+        writer,
+        readers,
+        journal,
+        watchers,
+        asks,
+        config,
+        clock,
+        spooling: Arc::default(),
+    })
 }
 
 /// Carries out what comes due for asks. Sleeps for good while nothing can.
@@ -109,7 +129,8 @@ async fn keep_time(hub: Hub) {
         if let Err(fault) = &ticked {
             tracing::warn!(%fault, "what was due could not be carried out");
         }
-        let look = hub.readers.read(|db| ask::clock::next_look(db, Time::now().millis())).await;
+        let now = (hub.clock)().millis();
+        let look = hub.readers.read(move |db| ask::clock::next_look(db, now)).await;
         let woken = match look {
             Ok(Some(pause)) => tokio::time::timeout(pause, changed.changed()).await.unwrap_or(Ok(())),
             Ok(None) => changed.changed().await,

@@ -42,6 +42,7 @@ pub(crate) struct Hub {
     /// Counts up whenever an ask changed.
     pub(crate) asks: watch::Sender<u64>,
     pub(crate) config: watch::Receiver<Config>,
+    pub(crate) clock: crate::writer::Clock,
     /// One reader of the spool at a time, so that its order is kept.
     pub(crate) spooling: Arc<Mutex<()>>,
 }

@@ -2,7 +2,7 @@
 
 use crate::serve::Hub;
 use leo_ipc::{
-    AgentName, CallKey, Fault, LaunchId, MessageId,
+    AgentName, CallKey, Fault, LaunchId, MessageId, Time,
     agent::*,
     chat::*,
     codec,
@@ -16,30 +16,51 @@ use leo_ipc::{
     server::{Answer, Handler, Peer},
 };
 use serde::de::DeserializeOwned;
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, Ordering},
+};
 
-struct Bed {
-    hub: Hub,
+pub(crate) struct Bed {
+    pub(crate) hub: Hub,
+    /// Milliseconds that the hub's clock is away from the machine's.
+    pub(crate) clock: Arc<AtomicI64>,
     _dir: tempfile::TempDir,
 }
 
+fn open(home: Home, shift: &Arc<AtomicI64>) -> Hub {
+    let shift = shift.clone();
+    let clock = move || Time::from_millis(Time::now().millis() + shift.load(Ordering::Relaxed));
+    crate::open(home, tokio::sync::watch::Sender::default().subscribe(), Arc::new(clock)).unwrap()
+}
+
 /// A home with one agent `a` that runs as launch `l1`, whose token is `t1`.
-async fn bed() -> Bed {
+pub(crate) async fn bed() -> Bed {
     let dir = tempfile::tempdir().unwrap();
     let home = Home::at(dir.path().join("home")).unwrap();
     std::fs::create_dir_all(home.state()).unwrap();
-    let hub = crate::open(home, tokio::sync::watch::Sender::default().subscribe()).unwrap();
-    let bed = Bed { hub, _dir: dir };
+    let clock = Arc::default();
+    let hub = open(home, &clock);
+    let bed = Bed { hub, clock, _dir: dir };
     bed.put("a").await;
     bed.launch("l1", "t1").await;
     bed
 }
 
-fn a() -> AgentName {
+pub(crate) fn a() -> AgentName {
     "a".parse().unwrap()
 }
 
 impl Bed {
-    async fn ask<C>(&self, call: C) -> Result<C::Reply, Fault>
+    /// The same database in a new hub.
+    pub(crate) fn restarted(self) -> Bed {
+        let Bed { hub, clock, _dir } = self;
+        let home = hub.home.clone();
+        drop(hub);
+        Bed { hub: open(home, &clock), clock, _dir }
+    }
+
+    pub(crate) async fn ask<C>(&self, call: C) -> Result<C::Reply, Fault>
     where
         C: leo_ipc::Call<Request = HubRequest>,
         C::Reply: DeserializeOwned,
@@ -52,7 +73,7 @@ impl Bed {
         }
     }
 
-    async fn put(&self, name: &str) {
+    pub(crate) async fn put(&self, name: &str) {
         let config = AgentConfig { harness: Harness::Demo, workspace: "/w".into(), ..AgentConfig::default() };
         let put = PutAgent {
             name: name.parse().unwrap(),
@@ -64,7 +85,7 @@ impl Bed {
         self.ask(put).await.unwrap();
     }
 
-    async fn launch(&self, launch: &str, token: &str) {
+    pub(crate) async fn launch(&self, launch: &str, token: &str) {
         let begin = BeginLaunch {
             name: a(),
             launch: launch.into(),
@@ -75,7 +96,7 @@ impl Bed {
         self.ask(begin).await.unwrap();
     }
 
-    async fn send(&self, text: &str, id: Option<&str>) -> Result<Accepted, Fault> {
+    pub(crate) async fn send(&self, text: &str, id: Option<&str>) -> Result<Accepted, Fault> {
         self.ask(SendMessage {
             agent: a(),
             text: text.into(),
@@ -86,11 +107,11 @@ impl Bed {
         .await
     }
 
-    async fn next(&self) -> Next {
+    pub(crate) async fn next(&self) -> Next {
         self.ask(NextDelivery { agent: a() }).await.unwrap()
     }
 
-    async fn begin(&self, delivery: &Delivery) -> Result<Delivery, Fault> {
+    pub(crate) async fn begin(&self, delivery: &Delivery) -> Result<Delivery, Fault> {
         self.ask(BeginHandover {
             agent: a(),
             message_id: delivery.message_id.clone(),
@@ -102,33 +123,33 @@ impl Bed {
         .await
     }
 
-    async fn end(&self, delivery: &Delivery, outcome: Outcome) -> Result<Message, Fault> {
+    pub(crate) async fn end(&self, delivery: &Delivery, outcome: Outcome) -> Result<Message, Fault> {
         let (message_id, attempt) = (delivery.message_id.clone(), delivery.attempt);
         self.ask(ReportOutcome { agent: a(), message_id, attempt, outcome }).await
     }
 
-    async fn hook(&self, token: &str, event: HookEvent) -> Result<(), Fault> {
+    pub(crate) async fn hook(&self, token: &str, event: HookEvent) -> Result<(), Fault> {
         let report = ReportHook { hook_key: CallKey::fresh(), token: token.into(), at_ms: 0, event };
         self.ask(report).await.map(|_| ())
     }
 
-    async fn thread(&self) -> Vec<Message> {
+    pub(crate) async fn thread(&self) -> Vec<Message> {
         let page = ListMessages { agent: a(), before: None, after: None, limit: 200 };
         self.ask(page).await.unwrap().messages
     }
 
-    async fn message(&self, id: &MessageId) -> Message {
+    pub(crate) async fn message(&self, id: &MessageId) -> Message {
         self.ask(GetMessage { agent: a(), id: id.clone() }).await.unwrap()
     }
 
     /// Hands the oldest message over, as the agents worker does.
-    async fn hand_over(&self) -> Delivery {
+    pub(crate) async fn hand_over(&self) -> Delivery {
         let delivery = self.next().await.delivery.unwrap();
         self.begin(&delivery).await.unwrap()
     }
 }
 
-fn submit(prompt_id: &str, prompt: &str) -> HookEvent {
+pub(crate) fn submit(prompt_id: &str, prompt: &str) -> HookEvent {
     HookEvent {
         name: "UserPromptSubmit".into(),
         prompt_id: Some(prompt_id.into()),
@@ -139,7 +160,7 @@ fn submit(prompt_id: &str, prompt: &str) -> HookEvent {
     }
 }
 
-fn stop(prompt_id: &str, text: &str) -> HookEvent {
+pub(crate) fn stop(prompt_id: &str, text: &str) -> HookEvent {
     HookEvent {
         name: "Stop".into(),
         prompt_id: Some(prompt_id.into()),
@@ -148,7 +169,7 @@ fn stop(prompt_id: &str, text: &str) -> HookEvent {
     }
 }
 
-fn code<T: std::fmt::Debug>(result: Result<T, Fault>) -> String {
+pub(crate) fn code<T: std::fmt::Debug>(result: Result<T, Fault>) -> String {
     result.unwrap_err().code
 }
 
@@ -194,7 +215,7 @@ async fn the_same_id_is_the_same_message() {
 
 #[tokio::test]
 async fn a_hundred_senders_of_one_id_make_one_message() {
-    let bed = std::sync::Arc::new(bed().await);
+    let bed = Arc::new(bed().await);
     let tasks: Vec<_> = (0..100)
         .map(|n| {
             let bed = bed.clone();
@@ -464,11 +485,7 @@ async fn a_restart_goes_on_where_it_stopped() {
     let sent = bed.send("one", None).await.unwrap().message;
     bed.hand_over().await;
     let before = bed.ask(ListEvents { after: 0, limit: 500 }).await.unwrap();
-    let home = bed.hub.home.clone();
-    let Bed { hub, _dir } = bed;
-    drop(hub);
-    let bed =
-        Bed { hub: crate::open(home, tokio::sync::watch::Sender::default().subscribe()).unwrap(), _dir };
+    let bed = bed.restarted();
     let next = bed.next().await;
     assert_eq!(
         next.in_doubt.unwrap().message_id,

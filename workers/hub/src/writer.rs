@@ -24,6 +24,18 @@ const BATCH: usize = 128;
 type Work = Box<dyn FnOnce(&mut Tx<'_>) -> After + Send>;
 type After = Box<dyn FnOnce(Result<(), Fault>) + Send>;
 
+/// Tells the time. Tests walk it; the hub's is the machine's wall clock.
+pub(crate) type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
+
+/// What the writer tells about commits, and what tells it the time.
+pub(crate) struct Around {
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) watchers: Arc<Watchers>,
+    /// Counted up when an ask changed.
+    pub(crate) asks: watch::Sender<u64>,
+    pub(crate) clock: Clock,
+}
+
 /// A handle to the writer thread.
 #[derive(Clone)]
 pub(crate) struct Writer {
@@ -54,18 +66,11 @@ impl Writer {
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub(crate) fn start(
-        db: Connection,
-        ids: Ids,
-        head: u64,
-        journal: Arc<Journal>,
-        watchers: Arc<Watchers>,
-        asks: watch::Sender<u64>,
-    ) -> std::io::Result<Writer> {
+    pub(crate) fn start(db: Connection, ids: Ids, head: u64, around: Around) -> std::io::Result<Writer> {
         let (queue, work) = mpsc::channel(QUEUE);
         std::thread::Builder::new()
             .name("writer".to_owned())
-            .spawn(move || run(db, ids, head, work, &journal, &watchers, &asks))?;
+            .spawn(move || run(db, ids, head, work, &around))?;
         Ok(Writer { queue })
     }
 
@@ -171,25 +176,17 @@ impl Tx<'_> {
     }
 }
 
-fn run(
-    mut db: Connection,
-    mut ids: Ids,
-    mut head: u64,
-    mut queue: mpsc::Receiver<Work>,
-    journal: &Journal,
-    watchers: &Watchers,
-    asks: &watch::Sender<u64>,
-) {
+fn run(mut db: Connection, mut ids: Ids, mut head: u64, mut queue: mpsc::Receiver<Work>, around: &Around) {
     while let Some(first) = queue.blocking_recv() {
         let mut collected = Collected { head, ..Collected::default() };
         let (done, batch) = std_mpsc::channel();
-        let committed = commit(&mut db, &mut ids, &mut collected, first, &mut queue, &done);
+        let committed = commit(&mut db, &mut ids, &mut collected, (around.clock)(), first, &mut queue, &done);
         if committed.is_ok() {
             head = collected.head;
-            journal.publish(collected.events);
-            watchers.publish(&collected.wakes);
+            around.journal.publish(collected.events);
+            around.watchers.publish(&collected.wakes);
             if collected.asks {
-                asks.send_modify(|version| *version += 1);
+                around.asks.send_modify(|version| *version += 1);
             }
         }
         drop(done);
@@ -203,11 +200,11 @@ fn commit(
     db: &mut Connection,
     ids: &mut Ids,
     collected: &mut Collected,
+    now: Time,
     first: Work,
     queue: &mut mpsc::Receiver<Work>,
     done: &std_mpsc::Sender<After>,
 ) -> Result<(), Fault> {
-    let now = Time::now();
     let transaction =
         db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(|e| db_fault(&e))?;
     let mut tx = Tx { db: &transaction, now, ids, collected };

@@ -221,6 +221,7 @@ pub struct StopWaiting {
 
 /// How an ask ended, for the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct AskResult {
     /// The ask.

@@ -35,6 +35,23 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     }
 }
 
+/// No body, or an object in which nothing is looked at: a client that always sends JSON may do so here.
+pub(crate) struct NoBody;
+
+impl<S: Send + Sync> FromRequest<S> for NoBody {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
+        let json = require_json(request.headers());
+        let bytes = read(request.into_body()).await?;
+        if !bytes.is_empty() {
+            json?;
+            parse::<serde_json::Map<String, serde_json::Value>>(&bytes)?;
+        }
+        Ok(NoBody)
+    }
+}
+
 fn require_json(headers: &HeaderMap) -> Result<(), Refusal> {
     let given = headers.get(header::CONTENT_TYPE).map(|v| v.to_str().unwrap_or_default());
     let essence = given.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -200,9 +217,13 @@ impl<S: Send + Sync> FromRequestParts<S> for Key {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
         let Some(given) = parts.headers.get("idempotency-key") else { return Ok(Key(CallKey::fresh())) };
         let text = own_id(given.to_str().unwrap_or_default(), "the header Idempotency-Key")?;
-        // A key of an HTTP caller never meets one that another worker made.
-        Ok(Key(CallKey(format!("http:{text}"))))
+        Ok(Key(http_key(&text)))
     }
+}
+
+/// The key of an HTTP caller's own id for a request: it never meets one that another worker made.
+pub(crate) fn http_key(own: &str) -> CallKey {
+    CallKey(format!("http:{own}"))
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ const MAX_STREAMS: usize = 2048;
 const PAGE: u32 = 500;
 
 /// What this build can do, as the hello lists it (WIRE.md §4).
-pub(crate) const FEATURES: [&str; 4] = ["chat", "agent_control", "state_seq", "resume"];
+pub(crate) const FEATURES: [&str; 5] = ["chat", "chat.questions", "agent_control", "state_seq", "resume"];
 
 /// What the hello says of the process.
 #[derive(Debug, Clone)]

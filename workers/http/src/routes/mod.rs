@@ -3,6 +3,7 @@
 
 mod agent_tools;
 mod agents;
+mod asks;
 mod attachments;
 mod chat;
 mod events;
@@ -66,6 +67,8 @@ fn operator_routes(app: &App) -> OpenApiRouter<App> {
         .routes(routes!(chat::retry))
         .routes(routes!(chat::cancel))
         .routes(routes!(chat::read))
+        .routes(routes!(asks::answer))
+        .routes(routes!(asks::dismiss))
         .routes(routes!(attachments::attachment))
         .layer(from_fn_with_state(app.clone(), chat_enabled));
     OpenApiRouter::new()
@@ -90,6 +93,9 @@ fn agent_routes(app: &App) -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(agent_tools::post))
         .routes(routes!(agent_tools::history))
+        .routes(routes!(asks::ask))
+        .routes(routes!(asks::withdraw))
+        .layer(from_fn(no_subagents))
         .layer(from_fn_with_state(app.clone(), chat_enabled))
         .layer(from_fn_with_state(app.clone(), auth::authenticate))
 }
@@ -138,6 +144,19 @@ pub(crate) fn router(app: &App, trust: Trust) -> Router {
 
 async fn not_found() -> Refusal {
     Refusal::new("not_found", "there is nothing at this path")
+}
+
+/// What a harness's own subagents send with their requests, from `LEO_DISPATCH_ID` of their environment.
+const DISPATCH_HEADER: &str = "x-leo-dispatch-id";
+
+/// The thread is between a person and an agent: what the agent dispatched speaks through it.
+async fn no_subagents(request: Request, next: Next) -> Response {
+    if request.headers().contains_key(DISPATCH_HEADER) {
+        Refusal::new("forbidden", "a dispatched subagent may not speak in the thread of its agent")
+            .into_response()
+    } else {
+        next.run(request).await
+    }
 }
 
 /// `chat.enabled: false` takes the threads away.

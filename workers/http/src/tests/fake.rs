@@ -3,6 +3,7 @@
 use leo_ipc::{
     Fault, MessageId, Time,
     agent::{AgentIdentity, AgentRecords},
+    ask::{AskResult, ClosedReason},
     chat::{
         Accepted, Attachment, AttachmentFile, DeliveryInfo, Direction, Message, MessageKind, MessagePage,
         MessageState, Posted, Threads,
@@ -18,6 +19,11 @@ use tokio_util::sync::CancellationToken;
 
 pub(super) const MESSAGE: &str = "019ad2f0-0000-7000-8000-000000000001";
 
+/// An open ask, an open questions card, and an ask that was answered.
+pub(super) const ASK: &str = "019ad2f0-0000-7000-8000-000000000002";
+pub(super) const CARD: &str = "019ad2f0-0000-7000-8000-000000000003";
+pub(super) const SETTLED: &str = "019ad2f0-0000-7000-8000-000000000004";
+
 pub(super) struct FakeHub {
     home: Home,
     pub(super) agent_token_hash: Mutex<String>,
@@ -26,6 +32,8 @@ pub(super) struct FakeHub {
     journal: Mutex<(Vec<JournalEvent>, usize)>,
     head: watch::Sender<u64>,
     running: Mutex<Option<(JoinHandle<()>, CancellationToken)>>,
+    /// How the open ask ends, for whoever waits for it.
+    pub(super) outcome: watch::Sender<Option<AskResult>>,
     /// What was asked, by its `op`.
     pub(super) asked: Mutex<Vec<HubRequest>>,
 }
@@ -41,6 +49,7 @@ impl FakeHub {
             journal: Mutex::default(),
             head: watch::Sender::new(0),
             running: Mutex::default(),
+            outcome: watch::Sender::new(None),
             asked: Mutex::default(),
         });
         hub.revive();
@@ -141,6 +150,12 @@ pub(super) fn message(id: &str, text: &str) -> Message {
         ts: Time::from_millis(0),
         client_msg_id: None,
         failed_reason: None,
+        answer: None,
+        input: None,
+        permission: None,
+        deadline: None,
+        closed_reason: None,
+        answered_by: None,
         delivery: Some(DeliveryInfo { route: None, attempts: 0, at: None, waiting_for: None }),
     }
 }
@@ -155,9 +170,51 @@ fn known(agent: &leo_ipc::AgentName) -> Result<(), Fault> {
 
 fn the_message(agent: &leo_ipc::AgentName, id: &MessageId) -> Result<Message, Fault> {
     known(agent)?;
+    let ask = |state| Message { kind: MessageKind::Ask, state, ..message(id.as_str(), "Ship it?") };
     match id.as_str() {
         MESSAGE => Ok(message(MESSAGE, "x")),
+        ASK | CARD => Ok(ask(MessageState::Open)),
+        SETTLED => Ok(ask(MessageState::Answered)),
         _ => Err(Fault::new("unknown_message", "There is no such message.")),
+    }
+}
+
+/// The ask, when it can still be settled.
+fn open_ask(agent: &leo_ipc::AgentName, id: &MessageId) -> Result<Message, Fault> {
+    let found = the_message(agent, id)?;
+    match found.state {
+        MessageState::Open => Ok(found),
+        MessageState::Answered => {
+            let data = serde_json::to_value(&found).unwrap();
+            Err(Fault::new("already_settled", "Somebody answered before.").with_data(data))
+        }
+        _ => Err(Fault::new("not_open", "This message asks nothing.")),
+    }
+}
+
+fn answered(r: leo_ipc::ask::AnswerAsk) -> Result<Message, Fault> {
+    let open = open_ask(&r.agent, &r.message_id)?;
+    if r.answer.values == ["maybe"] {
+        return Err(Fault::new("bad_answer", "maybe is not one of the options."));
+    }
+    let answered_by = Some(r.by);
+    Ok(Message { state: MessageState::Answered, answer: Some(r.answer), answered_by, ..open })
+}
+
+fn dismissed(r: &leo_ipc::ask::DismissAsk) -> Result<Message, Fault> {
+    let open = open_ask(&r.agent, &r.message_id)?;
+    if r.message_id.as_str() != CARD {
+        return Err(Fault::new("not_a_questions_card", "Only a questions card can be dismissed."));
+    }
+    let closed_reason = Some(ClosedReason::Dismissed);
+    Ok(Message { state: MessageState::Expired, closed_reason, ..open })
+}
+
+fn withdrawn(r: &leo_ipc::ask::WithdrawAsk) -> Result<Message, Fault> {
+    match r.message_id.as_str() {
+        CARD => Err(Fault::new("not_your_ask", "This is no ask of yours.")),
+        SETTLED => Err(Fault::new("not_open", "This ask is not open any more.")),
+        _ => open_ask(&r.agent, &r.message_id),
     }
 }
 
@@ -183,6 +240,18 @@ impl Handler for Serving {
             HubRequest::AgentPost(r) => {
                 Answer::of(known(&r.agent).map(|()| Posted { message_id: MessageId(MESSAGE.into()) }))
             }
+            HubRequest::OpenAsk(r) => Answer::of(the_message(&r.agent, &ASK.into())),
+            HubRequest::WaitAsk(_) => {
+                let mut outcome = hub.outcome.subscribe();
+                match outcome.wait_for(Option::is_some).await.map(|found| found.clone()) {
+                    Ok(Some(found)) => Answer::of(Ok(found)),
+                    _ => Answer::Fault(Fault::unavailable("Gone.")),
+                }
+            }
+            HubRequest::StopWaiting(_) => Answer::of(Ok(leo_ipc::Done {})),
+            HubRequest::WithdrawAsk(r) => Answer::of(withdrawn(&r)),
+            HubRequest::AnswerAsk(r) => Answer::of(answered(r)),
+            HubRequest::DismissAsk(r) => Answer::of(dismissed(&r)),
             HubRequest::AuthAgent(r) if r.token_hash == *hub.agent_token_hash.lock().unwrap() => {
                 Answer::of(Ok(AgentIdentity { name: "assistant".parse().unwrap(), launch: "l1".into() }))
             }

@@ -1,6 +1,7 @@
 //! The router as its peers see it: real sockets, a scripted hub behind it.
 
 mod api;
+mod asks;
 mod fake;
 mod openapi;
 mod stream;

@@ -53,6 +53,8 @@ async fn the_document_lists_every_route() {
     assert_eq!(
         paths,
         [
+            "/api/agent/{agent}/chat/ask",
+            "/api/agent/{agent}/chat/ask/withdraw",
             "/api/agent/{agent}/chat/history",
             "/api/agent/{agent}/chat/post",
             "/api/v1/agents",
@@ -68,7 +70,9 @@ async fn the_document_lists_every_route() {
             "/api/v1/chat/threads",
             "/api/v1/chat/{agent}/messages",
             "/api/v1/chat/{agent}/messages/{id}",
+            "/api/v1/chat/{agent}/messages/{id}/answer",
             "/api/v1/chat/{agent}/messages/{id}/cancel",
+            "/api/v1/chat/{agent}/messages/{id}/dismiss",
             "/api/v1/chat/{agent}/messages/{id}/retry",
             "/api/v1/chat/{agent}/read",
             "/api/v1/events",

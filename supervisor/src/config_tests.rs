@@ -44,6 +44,17 @@ agents:
     assert!(!other.autostart);
 }
 
+#[test]
+fn durations() {
+    let chat = |text: &str| parse(&format!("chat:\n{text}"), home()).unwrap().chat;
+    let plain = chat("  enabled: true\n");
+    assert_eq!((plain.permission_timeout_s, plain.question_timeout_s), (120, 3600));
+    for (text, seconds) in [("90s", 90), ("30m", 1800), ("1h", 3600), ("'1d'", 86_400)] {
+        assert_eq!(chat(&format!("  permission_timeout: {text}\n")).permission_timeout_s, seconds);
+    }
+    assert_eq!(chat("  question_timeout: 10m\n").question_timeout_s, 600);
+}
+
 /// Every mistake names its line, and where it is a wrong name, the nearest known one.
 #[test]
 fn mistakes() {
@@ -51,6 +62,16 @@ fn mistakes() {
         ("web:\n  prot: 1\n", 2, &["unknown key `prot`", "did you mean `port`?"]),
         ("wbe:\n  port: 1\n", 1, &["unknown key `wbe`", "did you mean `web`?"]),
         ("chat:\n  enabled: true\n  xyzzy: 1\n", 3, &["unknown key `xyzzy`", "known here: enabled"]),
+        ("chat:\n  question_timeout: 2h\n", 2, &["chat.question_timeout must be between 1s and 1h"]),
+        ("chat:\n  permission_timeout: 0s\n", 2, &["chat.permission_timeout must be between 1s and 24h"]),
+        (
+            "chat:\n  enabled: true\n  permission_timeout: soon\n",
+            3,
+            &["`permission_timeout`", "120s, 30m or 1h", "`soon`"],
+        ),
+        ("chat:\n  permission_timeout: 120\n", 2, &["`permission_timeout`", "such as 120s", "`120`"]),
+        ("chat:\n  question_timeout: 99999999999999999999d\n", 2, &["such as 120s"]),
+        ("chat:\n  permision_timeout: 1m\n", 2, &["did you mean `permission_timeout`?"]),
         ("web:\n  port: many\n", 2, &["`port` must be a whole number from 0 to 65535"]),
         ("web:\n  port: 70000\n", 2, &["0 to 65535"]),
         ("web:\n  enabled: maybe\n", 2, &["`enabled` must be true or false"]),

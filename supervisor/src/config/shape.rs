@@ -35,6 +35,8 @@ struct WebSection {
 #[serde(deny_unknown_fields, default)]
 struct ChatSection {
     enabled: Option<bool>,
+    permission_timeout: Option<Spanned<Duration>>,
+    question_timeout: Option<Spanned<Duration>>,
 }
 
 #[derive(Deserialize, Default, Clone)]
@@ -55,6 +57,34 @@ struct AgentSection {
 enum HarnessName {
     Claude,
     Demo,
+}
+
+/// Whole seconds, written as `120s`, `30m`, `1h` or `2d`.
+#[derive(Clone, Copy)]
+struct Duration(u64);
+
+impl<'de> Deserialize<'de> for Duration {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(d)?;
+        seconds(&text).map(Duration).ok_or_else(|| {
+            let shown: String = text.chars().take(64).flat_map(char::escape_debug).collect();
+            serde::de::Error::custom(format!("must be a duration such as 120s, 30m or 1h, found `{shown}`"))
+        })
+    }
+}
+
+fn seconds(text: &str) -> Option<u64> {
+    let unit = text.chars().next_back()?;
+    let each = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3600,
+        'd' => 86_400,
+        _ => return None,
+    };
+    let digits =
+        text.strip_suffix(unit).filter(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()))?;
+    digits.parse::<u64>().ok()?.checked_mul(each)
 }
 
 /// An agent's name with the place where it stands.
@@ -84,7 +114,7 @@ impl Document {
             check_web(&config.web).map_err(|what| Wrong { at, what })?;
         }
         if let Some(section) = self.chat {
-            config.chat.enabled = section.enabled.unwrap_or(config.chat.enabled);
+            config.chat = resolve_chat(section, &config.chat)?;
         }
         let defaults = self.defaults.unwrap_or_default();
         for (AgentKey(name), section) in self.agents.unwrap_or_default() {
@@ -100,6 +130,39 @@ impl Document {
         }
         Ok(config)
     }
+}
+
+/// Longest `chat.question_timeout`, in seconds: the longest that any ask of a tool call may wait.
+const MAX_QUESTION_TIMEOUT_S: u64 = leo_ipc::ask::MAX_TIMEOUT_S;
+
+/// Longest `chat.permission_timeout`, in seconds: a tool call is held up by it, and a day is longer than
+/// anybody means.
+const MAX_PERMISSION_TIMEOUT_S: u64 = 86_400;
+
+fn resolve_chat(section: ChatSection, plain: &Chat) -> Result<Chat, Wrong> {
+    let seconds = |given: Option<Spanned<Duration>>, key: &str, most: u64, plain: u64| match given {
+        None => Ok(plain),
+        Some(given) if (1..=most).contains(&given.value.0) => Ok(given.value.0),
+        Some(given) => Err(Wrong {
+            at: given.referenced,
+            what: format!("chat.{key} must be between 1s and {}h", most / 3600),
+        }),
+    };
+    Ok(Chat {
+        enabled: section.enabled.unwrap_or(plain.enabled),
+        permission_timeout_s: seconds(
+            section.permission_timeout,
+            "permission_timeout",
+            MAX_PERMISSION_TIMEOUT_S,
+            plain.permission_timeout_s,
+        )?,
+        question_timeout_s: seconds(
+            section.question_timeout,
+            "question_timeout",
+            MAX_QUESTION_TIMEOUT_S,
+            plain.question_timeout_s,
+        )?,
+    })
 }
 
 fn resolve_agent(

@@ -45,6 +45,12 @@ pub(super) fn message(id: &str, direction: Direction, text: &str) -> Message {
         ts: at(),
         client_msg_id: None,
         failed_reason: None,
+        answer: None,
+        input: None,
+        permission: None,
+        deadline: None,
+        closed_reason: None,
+        answered_by: None,
         delivery: None,
     }
 }

@@ -1,6 +1,8 @@
 //! What keys and commands do. Pure.
 
 use super::{
+    cards::{Form, Then},
+    layout,
     state::{Action, Overlay, Scroll, State},
     words::Tone,
 };
@@ -8,9 +10,11 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use leo_ipc::AgentName;
 
 /// Keys and commands, for the help.
-pub(super) const HELP: [(&str, &str); 17] = [
+pub(super) const HELP: [(&str, &str); 19] = [
     ("Enter", "send"),
     ("Alt-Enter, Ctrl-J", "new line"),
+    ("Tab", "to an open question, to the next one, and back"),
+    ("1–9, Space, t, d, a, x, i", "on a question: see the last line"),
     ("Up, Down, PgUp, PgDn", "move in the text, then through the history"),
     ("Ctrl-Home, Ctrl-End", "to the earliest fetched message, to the newest"),
     ("Ctrl-A, Ctrl-E", "start and end of the line"),
@@ -36,8 +40,70 @@ pub(super) fn press(state: &mut State, key: KeyEvent) -> Vec<Action> {
     match state.overlay {
         Overlay::Help => help_key(state, key),
         Overlay::Threads(selected) => threads_key(state, key, selected),
-        Overlay::None => chat_key(state, key),
+        Overlay::None => {
+            let actions = if state.focused().is_some() { card_key(state, key) } else { None };
+            actions.unwrap_or_else(|| chat_key(state, key))
+        }
     }
+}
+
+/// A key while a card has the keys; `None` when it is one that scrolls or leaves, which works everywhere.
+fn card_key(state: &mut State, key: KeyEvent) -> Option<Vec<Action>> {
+    if key.code == KeyCode::Tab {
+        return Some(next_card(state));
+    }
+    if is_ctrl(key, 'c') {
+        state.focus = None;
+        return Some(Vec::new());
+    }
+    let message = state.focused()?.clone();
+    let mut form = state.forms.remove(&message.id).or_else(|| Form::of(&message))?;
+    let then = form.press(key);
+    form.sending |= matches!(then, Then::Send(_) | Then::Dismiss);
+    state.forms.insert(message.id.clone(), form);
+    let (agent, id) = (state.agent.clone(), message.id);
+    let actions = match then {
+        Then::Pass => {
+            let everywhere = is_ctrl(key, 't') || is_ctrl(key, 'l');
+            return if everywhere || matches!(key.code, KeyCode::PageUp | KeyCode::PageDown) {
+                None
+            } else {
+                Some(Vec::new())
+            };
+        }
+        Then::Stay => Vec::new(),
+        Then::Leave => {
+            state.focus = None;
+            state.scroll = Scroll::End;
+            return Some(Vec::new());
+        }
+        Then::Send(answer) => {
+            let client_msg_id = state.fresh_id();
+            vec![Action::Answer { agent, id, answer, client_msg_id }]
+        }
+        Then::Dismiss => vec![Action::Dismiss(agent, id)],
+    };
+    state.scroll = layout::at_card(state);
+    Some(actions)
+}
+
+/// Gives the keys to the newest open card, from there to older ones, and from the last back to the
+/// composer.
+fn next_card(state: &mut State) -> Vec<Action> {
+    let focus = state.focused().map(|message| message.id.clone());
+    let next = match focus {
+        None => state.log.open_cards().next(),
+        Some(id) => state.log.open_cards().find(|message| message.id < id),
+    };
+    let next = next.cloned();
+    state.focus = next.as_ref().map(|message| message.id.clone());
+    if let Some(message) = next
+        && let Some(form) = Form::of(&message)
+    {
+        state.forms.entry(message.id).or_insert(form);
+    }
+    state.scroll = layout::at_card(state);
+    Vec::new()
 }
 
 fn help_key(state: &mut State, key: KeyEvent) -> Vec<Action> {
@@ -85,12 +151,13 @@ fn chat_key(state: &mut State, key: KeyEvent) -> Vec<Action> {
         }
         return Vec::new();
     }
-    let columns = super::layout::composer_columns(state.size.0);
+    let columns = layout::composer_columns(state.size.0);
     match key.code {
         KeyCode::Enter if key.modifiers.contains(KeyModifiers::SHIFT) => insert(state, "\n"),
         KeyCode::Enter => return enter(state),
         KeyCode::Char('?') if state.composer.is_empty() => state.overlay = Overlay::Help,
         KeyCode::Char(c) => insert(state, c.encode_utf8(&mut [0; 4])),
+        KeyCode::Tab if state.log.open_cards().next().is_some() => return next_card(state),
         KeyCode::Tab => insert(state, "\t"),
         KeyCode::Backspace => state.composer.backspace(),
         KeyCode::Delete => state.composer.delete_right(),
@@ -113,7 +180,7 @@ fn chat_key(state: &mut State, key: KeyEvent) -> Vec<Action> {
 }
 
 fn page(state: &State) -> isize {
-    let rows = super::layout::areas(state).history.height.saturating_sub(2).max(1);
+    let rows = layout::areas(state).history.height.saturating_sub(2).max(1);
     isize::try_from(rows).unwrap_or(1)
 }
 
@@ -144,6 +211,16 @@ fn ctrl_key(state: &mut State, code: KeyCode) -> Vec<Action> {
         _ => {}
     }
     Vec::new()
+}
+
+/// Text was pasted: into the card that has the keys, or into the composer.
+pub(super) fn paste(state: &mut State, text: &str) {
+    let Some(id) = state.focused().map(|message| message.id.clone()) else {
+        return insert(state, text);
+    };
+    if let Some(form) = state.forms.get_mut(&id) {
+        form.paste(text);
+    }
 }
 
 /// Puts text into the composer.

@@ -1,6 +1,7 @@
 //! The history as rows, where the view stands in them, and how the screen is divided. Pure.
 
 use super::{
+    card_view, cards,
     log::Outgoing,
     plain::{clean, clean_line, cut, width, wrap},
     state::{Link, Scroll, State},
@@ -8,7 +9,7 @@ use super::{
 };
 use leo_ipc::{
     MessageId, Time,
-    chat::{Attachment, Direction, Message, MessageKind},
+    chat::{Attachment, Direction, Message, MessageKind, MessageState},
 };
 use ratatui::{
     layout::Rect,
@@ -209,8 +210,55 @@ pub(super) fn scrolled(state: &State, by: isize) -> (Scroll, bool) {
     }
 }
 
+/// Whether the countdown of an open card is in view.
+pub(super) fn shows_deadline(state: &State) -> bool {
+    let counts = |m: &Message| m.state == MessageState::Open && m.deadline.is_some();
+    if !state.log.messages().any(counts) {
+        return false;
+    }
+    let height = usize::from(areas(state).history.height);
+    let newest: Box<dyn Iterator<Item = &Message>> = match &state.scroll {
+        Scroll::End => Box::new(state.log.messages().rev()),
+        Scroll::At(place) => {
+            Box::new(state.log.get(&place.id).into_iter().chain(state.log.before(&place.id)))
+        }
+    };
+    let mut rows = 0;
+    for message in newest {
+        if rows >= height {
+            return false;
+        }
+        if counts(message) {
+            return true;
+        }
+        rows += block(state, message).len();
+    }
+    false
+}
+
+/// Where the view has to stand so that the card with the keys is in it: its end where it fits, else its
+/// cursor.
+pub(super) fn at_card(state: &State) -> Scroll {
+    let Some(card) = state.focused() else { return Scroll::End };
+    let newest = state.log.outgoing.is_empty()
+        && state.log.messages().next_back().is_some_and(|message| message.id == card.id);
+    let height = usize::from(areas(state).history.height);
+    let (rows, cursor) = cursor_block(state, card);
+    let last = rows.len().saturating_sub(1);
+    let row = match cursor {
+        Some(cursor) if rows.len() > height => (cursor + height / 2).min(last),
+        _ => last,
+    };
+    if newest && row == last { Scroll::End } else { Scroll::At(Place { id: card.id.clone(), row }) }
+}
+
 /// The rows of a message, with the date in front of the first one of a day.
 fn block(state: &State, message: &Message) -> Vec<Line<'static>> {
+    cursor_block(state, message).0
+}
+
+/// The rows of a message, and which of them the cursor of its card is in.
+fn cursor_block(state: &State, message: &Message) -> (Vec<Line<'static>>, Option<usize>) {
     let before = state.log.before(&message.id).next();
     let mut rows = Vec::new();
     let today = date(state, message.ts);
@@ -224,16 +272,31 @@ fn block(state: &State, message: &Message) -> Vec<Line<'static>> {
             rows.push(Line::default());
         }
         rows.extend(note(state, message));
-        return rows;
+        return (rows, None);
     }
     rows.push(Line::default());
     let above = state.log.before(&message.id).find(|m| m.kind != MessageKind::System);
     rows.push(label(state, message, above));
-    if !message.text.is_empty() {
+    // What a permission prompt and a questions card say is in their fields; the text is for readers that
+    // know no cards.
+    let questions = message.input.as_ref().is_some_and(|input| input.questions.is_some());
+    if !message.text.is_empty() && message.permission.is_none() && !questions {
         rows.extend(body(state, &message.text));
     }
     rows.extend(message.attachments.iter().flat_map(|file| attachment(state, message, file)));
-    rows
+    if !matches!(message.kind, MessageKind::Ask | MessageKind::Permission) {
+        return (rows, None);
+    }
+    let how = card_view::How {
+        form: state.forms.get(&message.id),
+        focused: state.focus.as_ref() == Some(&message.id) && cards::is_open(message),
+        now: state.now,
+        columns: text_columns(state),
+    };
+    let before = rows.len();
+    let (card, cursor) = card_view::rows(message, &how);
+    rows.extend(card);
+    (rows, cursor.map(|row| before + row))
 }
 
 fn text_columns(state: &State) -> usize {

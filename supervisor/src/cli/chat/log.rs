@@ -1,5 +1,6 @@
 //! One thread as far as it was fetched, and what was written but not accepted yet. Pure.
 
+use super::cards;
 use leo_ipc::{
     MessageId, Time,
     chat::{Direction, Message, MessageKind, MessagePage, MessageState},
@@ -73,6 +74,19 @@ impl Log {
     pub(super) fn put_if_absent(&mut self, message: Message) {
         self.drop_outgoing(&message);
         self.messages.entry(message.id.clone()).or_insert(message);
+    }
+
+    /// Takes a settled card as an answer has it, unless the stream has settled it already.
+    pub(super) fn settle(&mut self, message: Message) {
+        let open = self.messages.get(&message.id).is_none_or(|known| known.state == MessageState::Open);
+        if open {
+            self.messages.insert(message.id.clone(), message);
+        }
+    }
+
+    /// Cards that can be answered, newest first.
+    pub(super) fn open_cards(&self) -> impl Iterator<Item = &Message> {
+        self.messages().rev().filter(|message| cards::is_open(message))
     }
 
     fn drop_outgoing(&mut self, message: &Message) {

@@ -1,8 +1,12 @@
 //! `leo chat`: one message and its reply, or the screen.
 //!
-//! What the screen shows and does is pure (`state`, `keys`, `layout`, `view`, `composer`, `log`); only
-//! `screen` and `once` talk to the terminal and the daemon.
+//! What the screen shows and does is pure (`state`, `keys`, `layout`, `view`, `composer`, `log`, `cards`,
+//! `card_view`); only `screen` and `once` talk to the terminal and the daemon.
 
+#[cfg(test)]
+mod card_tests;
+mod card_view;
+mod cards;
 mod composer;
 mod keys;
 mod layout;

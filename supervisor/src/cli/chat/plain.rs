@@ -48,6 +48,22 @@ pub(super) fn clean(text: &str) -> String {
     out
 }
 
+/// The text with line breaks kept and every other character that is not seen as itself shown as
+/// `\u{…}`, tabs and joiners included: for what a person is about to allow or choose.
+pub(super) fn exact(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        let unseen = c.is_control() || is_hidden(c) || matches!(c, '\u{fe00}'..='\u{fe0f}');
+        if unseen && c != '\n' {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "{}", c.escape_unicode());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
 /// As [`clean`], on one line.
 pub(super) fn clean_line(text: &str) -> String {
     clean(text).replace('\n', " ")
@@ -169,6 +185,12 @@ mod tests {
         assert_eq!(clean("a\u{1b}[31mb\u{7}\u{9b}c"), "a\\u{1b}[31mb\\u{7}\\u{9b}c");
         assert_eq!(clean("x\u{202e}y\u{200b}z\u{e0041}"), "x\\u{202e}y\\u{200b}z\\u{e0041}");
         assert_eq!(clean("a\r\nb\rc\td"), "a\nb\\u{d}c    d");
+    }
+
+    #[test]
+    fn what_is_allowed_is_shown_exactly() {
+        assert_eq!(exact("rm\t\u{202e}x\u{200b}y\u{200d}\nz"), "rm\\u{9}\\u{202e}x\\u{200b}y\\u{200d}\nz");
+        assert_eq!(exact("日本 é"), "日本 é");
     }
 
     #[test]

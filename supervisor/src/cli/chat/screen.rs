@@ -2,7 +2,7 @@
 
 use super::{
     log::Problem,
-    state::{Action, Event, State, update},
+    state::{Action, Event, NotTaken, State, update},
     view,
 };
 use crate::cli::{
@@ -18,7 +18,7 @@ use crossterm::{
 use futures_util::StreamExt;
 use jiff::tz::TimeZone;
 use leo_ipc::{
-    AgentName, CallKey, EventId, ExitCode, Time,
+    AgentName, CallKey, EventId, ExitCode, MessageId, Time,
     agent::Agent,
     chat::{Message, MessagePage, ReadMark},
     event::State as Snapshot,
@@ -241,6 +241,16 @@ async fn ask(api: &Api, action: Action) -> Option<Event> {
             let path = format!("{}/messages/{}/cancel", thread(&agent), segment(id.as_str()));
             Some(done(api.post::<_, Value>(&path, &()).await, None))
         }
+        Action::Answer { agent, id, answer, client_msg_id } => {
+            let path = format!("{}/messages/{}/answer", thread(&agent), segment(id.as_str()));
+            let mut body = json!(answer);
+            body["client_msg_id"] = json!(client_msg_id);
+            Some(settled(agent, id, api.post(&path, &body).await))
+        }
+        Action::Dismiss(agent, id) => {
+            let path = format!("{}/messages/{}/dismiss", thread(&agent), segment(id.as_str()));
+            Some(settled(agent, id, api.post(&path, &()).await))
+        }
         Action::Tell(agent, verb) => {
             let path = format!("/api/v1/agents/{}/{verb}", segment(agent.as_str()));
             let said = match verb {
@@ -258,6 +268,20 @@ async fn ask(api: &Api, action: Action) -> Option<Event> {
         }
         Action::Send { .. } | Action::Redraw => None,
     }
+}
+
+fn settled(agent: AgentName, id: MessageId, result: Result<Message, ApiError>) -> Event {
+    let result = result.map(Box::new).map_err(|error| {
+        let problem = chain(&error);
+        let settled = match error {
+            ApiError::Refused { code, data: Some(data), .. } if code == "already_settled" => {
+                serde_json::from_value(data).ok().map(Box::new)
+            }
+            _ => None,
+        };
+        NotTaken { problem, settled }
+    });
+    Event::Settled { agent, id, result }
 }
 
 fn done<T>(result: Result<T, ApiError>, said: Option<String>) -> Event {

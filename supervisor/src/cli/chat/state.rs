@@ -2,15 +2,17 @@
 //! network; what is to be done comes back as actions.
 
 use super::{
+    cards::{self, Form},
     composer::Composer,
     layout::{self, Place},
     log::{Log, Outgoing, Problem},
-    words::Tone,
+    words::{self, Tone},
 };
 use jiff::tz::TimeZone;
 use leo_ipc::{
     AgentName, MessageId, Time,
     agent::{Activity, Agent},
+    ask::AnswerBody,
     chat::{Message, MessageKind, MessagePage, ReadMark, Thread},
     event::{Resume, State as Snapshot},
 };
@@ -78,6 +80,10 @@ pub(super) struct State {
     pub(super) log: Log,
     /// What is being written.
     pub(super) composer: Composer,
+    /// The card that has the keys; `None` while the composer has them.
+    pub(super) focus: Option<MessageId>,
+    /// What was chosen on open cards so far.
+    pub(super) forms: BTreeMap<MessageId, Form>,
     /// Where the history stands.
     pub(super) scroll: Scroll,
     /// What lies over it.
@@ -149,8 +155,26 @@ pub(super) enum Event {
         /// The row, or why there is none.
         result: Result<Box<Message>, Problem>,
     },
+    /// A card was settled by us, or not.
+    Settled {
+        /// The thread.
+        agent: AgentName,
+        /// The card.
+        id: MessageId,
+        /// The settled card, or why it is not.
+        result: Result<Box<Message>, NotTaken>,
+    },
     /// Something that was asked for was done, or why not.
     Done(Result<Option<String>, String>),
+}
+
+/// Why an answer was not taken.
+#[derive(Debug)]
+pub(super) struct NotTaken {
+    /// A sentence.
+    pub(super) problem: String,
+    /// The card, when somebody else settled it first.
+    pub(super) settled: Option<Box<Message>>,
 }
 
 /// What is to be done.
@@ -178,6 +202,19 @@ pub(super) enum Action {
     Retry(AgentName, MessageId),
     /// Take a waiting message back.
     Cancel(AgentName, MessageId),
+    /// Answer a card.
+    Answer {
+        /// The thread.
+        agent: AgentName,
+        /// The card.
+        id: MessageId,
+        /// The answer.
+        answer: AnswerBody,
+        /// Our id for it.
+        client_msg_id: String,
+    },
+    /// Close a questions card without an answer.
+    Dismiss(AgentName, MessageId),
     /// Tell an agent something: `interrupt`, `start`, `stop`, `restart`.
     Tell(AgentName, &'static str),
     /// Move the read mark.
@@ -202,6 +239,8 @@ impl State {
             agents: BTreeMap::new(),
             log: Log::default(),
             composer: Composer::default(),
+            focus: None,
+            forms: BTreeMap::new(),
             scroll: Scroll::End,
             overlay: Overlay::None,
             link: Link::Connecting,
@@ -237,7 +276,19 @@ impl State {
 
     /// Whether the screen changes while nothing happens.
     pub(super) fn is_timed(&self) -> bool {
-        self.notice.is_some() || matches!(self.link, Link::Lost { .. })
+        self.notice.is_some() || matches!(self.link, Link::Lost { .. }) || layout::shows_deadline(self)
+    }
+
+    /// The card that has the keys, as long as it is open.
+    pub(super) fn focused(&self) -> Option<&Message> {
+        self.focus.as_ref().and_then(|id| self.log.get(id)).filter(|message| cards::is_open(message))
+    }
+
+    /// An id of ours for something that is sent.
+    pub(super) fn fresh_id(&mut self) -> String {
+        let id = format!("{}-{}", self.id_prefix, self.next_id);
+        self.next_id += 1;
+        id
     }
 
     /// Unread messages of the other threads.
@@ -276,14 +327,14 @@ impl State {
         }
         self.log.outgoing = self.unsent.remove(&agent).unwrap_or_default();
         self.scroll = Scroll::End;
+        self.focus = None;
         self.reading = None;
         vec![Action::Page { agent, before: None }]
     }
 
     /// Sends what was written.
     pub(super) fn send(&mut self, text: String) -> Vec<Action> {
-        let client_msg_id = format!("{}-{}", self.id_prefix, self.next_id);
-        self.next_id += 1;
+        let client_msg_id = self.fresh_id();
         self.scroll = Scroll::End;
         self.log.outgoing.push(Outgoing {
             client_msg_id: client_msg_id.clone(),
@@ -356,7 +407,7 @@ pub(super) fn update(state: &mut State, event: Event, now: Time) -> Vec<Action> 
         Event::Key(key) => super::keys::press(state, key),
         Event::Paste(text) => {
             state.overlay = Overlay::None;
-            super::keys::insert(state, &text);
+            super::keys::paste(state, &text);
             Vec::new()
         }
         Event::Resize(columns, rows) => {
@@ -384,6 +435,7 @@ pub(super) fn update(state: &mut State, event: Event, now: Time) -> Vec<Action> 
         }
         Event::Page { agent, older, page } => page_came(state, &agent, older, page),
         Event::Sent { agent, client_msg_id, result } => sent(state, &agent, &client_msg_id, result),
+        Event::Settled { agent, id, result } => settled(state, &agent, &id, result),
         Event::Done(Ok(said)) => {
             if let Some(text) = said {
                 state.notify(Tone::Calm, text);
@@ -419,6 +471,7 @@ fn message_came(state: &mut State, message: Message, new: bool) -> Vec<Action> {
     let agent = message.agent.clone();
     let counts =
         new && message.direction == leo_ipc::chat::Direction::Out && message.kind != MessageKind::System;
+    card_changed(state, &message);
     let Some(thread) = state.thread_mut(&agent) else { return vec![Action::Snapshot] };
     if new || thread.last_message.as_ref().is_some_and(|last| last.id == message.id) {
         thread.last_message = Some(message.clone());
@@ -432,6 +485,49 @@ fn message_came(state: &mut State, message: Message, new: bool) -> Vec<Action> {
         && let Some(list) = state.unsent.get_mut(&agent)
     {
         list.retain(|outgoing| outgoing.client_msg_id != *own);
+    }
+    Vec::new()
+}
+
+/// A card that is not open any more needs no form, and gives the keys back.
+fn card_changed(state: &mut State, message: &Message) {
+    if cards::is_open(message) {
+        return;
+    }
+    state.forms.remove(&message.id);
+    if state.focus.as_ref() == Some(&message.id) {
+        state.focus = None;
+        state.scroll = Scroll::End;
+        state.notify(Tone::Calm, words::ended(message));
+    }
+}
+
+fn settled(
+    state: &mut State,
+    agent: &AgentName,
+    id: &MessageId,
+    result: Result<Box<Message>, NotTaken>,
+) -> Vec<Action> {
+    let message = match result {
+        Ok(message) => message,
+        Err(NotTaken { settled: Some(message), .. }) => {
+            card_changed(state, &message);
+            state.notify(Tone::Alert, format!("somebody was first: {}", words::ended(&message)));
+            message
+        }
+        Err(NotTaken { problem, settled: None }) => {
+            if let Some(form) = state.forms.get_mut(id) {
+                form.sending = false;
+                form.problem = Some(problem);
+            } else {
+                state.notify(Tone::Bad, problem);
+            }
+            return Vec::new();
+        }
+    };
+    card_changed(state, &message);
+    if *agent == state.agent {
+        state.log.settle(*message);
     }
     Vec::new()
 }

@@ -20,11 +20,11 @@ use leo_ipc::{
 use ratatui::{Terminal, backend::TestBackend};
 
 /// 2026-11-29T21:14:30Z, a Sunday.
-fn at() -> Time {
+pub(super) fn at() -> Time {
     Time::from_millis(1_795_986_870_000)
 }
 
-fn name(text: &str) -> AgentName {
+pub(super) fn name(text: &str) -> AgentName {
     text.parse().unwrap()
 }
 
@@ -104,22 +104,22 @@ fn state(size: (u16, u16)) -> State {
     state
 }
 
-fn filled(size: (u16, u16), messages: Vec<Message>) -> State {
+pub(super) fn filled(size: (u16, u16), messages: Vec<Message>) -> State {
     let mut state = state(size);
     let page = MessagePage { messages, has_more: false };
     tell(&mut state, Event::Page { agent: name("assistant"), older: false, page: Ok(page) });
     state
 }
 
-fn tell(state: &mut State, event: Event) -> Vec<Action> {
+pub(super) fn tell(state: &mut State, event: Event) -> Vec<Action> {
     update(state, event, at())
 }
 
-fn press(state: &mut State, code: KeyCode) -> Vec<Action> {
+pub(super) fn press(state: &mut State, code: KeyCode) -> Vec<Action> {
     tell(state, Event::Key(KeyEvent::new(code, KeyModifiers::NONE)))
 }
 
-fn ctrl(state: &mut State, c: char) -> Vec<Action> {
+pub(super) fn ctrl(state: &mut State, c: char) -> Vec<Action> {
     tell(state, Event::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL)))
 }
 
@@ -131,7 +131,7 @@ fn write(state: &mut State, text: &str) -> Vec<Action> {
 }
 
 /// The screen's rows, without spaces at their ends.
-fn drawn(state: &State) -> Vec<String> {
+pub(super) fn drawn(state: &State) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(state.size.0, state.size.1)).unwrap();
     terminal.draw(|frame| view::draw(state, frame)).unwrap();
     let buffer = terminal.backend().buffer().clone();
@@ -149,7 +149,7 @@ fn drawn(state: &State) -> Vec<String> {
         .collect()
 }
 
-fn contains(rows: &[String], text: &str) -> bool {
+pub(super) fn contains(rows: &[String], text: &str) -> bool {
     rows.iter().any(|row| row.contains(text))
 }
 

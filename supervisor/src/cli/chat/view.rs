@@ -1,13 +1,14 @@
 //! The state on the screen. Pure: it only fills a buffer.
 
 use super::{
+    cards::{Form, Manner},
     keys::HELP,
     layout::{self, Areas, PROMPT},
     plain::{clean_line, cut, width},
     state::{Link, Overlay, State},
     words::{self, Tone},
 };
-use leo_ipc::chat::Direction;
+use leo_ipc::chat::{Direction, Message};
 use ratatui::{
     Frame,
     buffer::Buffer,
@@ -37,6 +38,8 @@ pub(super) fn draw(state: &State, frame: &mut Frame<'_>) {
     let cursor = composer(state, areas.composer, buffer);
     foot(state, areas.foot, buffer);
     match state.overlay {
+        // A card draws its own cursor.
+        Overlay::None if state.focused().is_some() => {}
         Overlay::None => frame.set_cursor_position(cursor),
         Overlay::Help => help(areas, buffer),
         Overlay::Threads(selected) => threads(state, areas, selected, buffer),
@@ -141,7 +144,11 @@ fn foot(state: &State, area: Rect, buffer: &mut Buffer) {
         put(buffer, area, &Line::styled(format!(" {text}"), layout::style(notice.tone)));
         return;
     }
+    let asked = state.log.open_cards().next().is_some();
+    let card = state.focused().map(|message| keys_of(state, message));
     let text = match (&state.link, state.composer.is_empty()) {
+        _ if card.is_some() => card.unwrap_or_default(),
+        (Link::Up, _) if asked => "Tab goes to the open question · Enter sends · ? help · Ctrl-C leaves",
         (Link::Connecting, _) => "connecting…",
         (_, true) => "Enter sends · Alt-Enter new line · PgUp history · ? help · Ctrl-C leaves",
         (_, false) => "Enter sends · Alt-Enter new line · Ctrl-C clears",
@@ -151,6 +158,31 @@ fn foot(state: &State, area: Rect, buffer: &mut Buffer) {
         area,
         &Line::styled(format!(" {}", cut(text, usize::from(area.width).saturating_sub(2))), DIM),
     );
+}
+
+/// What keys do on the card that has them.
+fn keys_of(state: &State, message: &Message) -> &'static str {
+    let fresh = Form::of(message);
+    let Some(form) = state.forms.get(&message.id).or(fresh.as_ref()) else { return "" };
+    let part = form.parts.get(form.part);
+    let several = part.is_some_and(|part| part.manner == Manner::Several);
+    let text = part.is_some_and(|part| part.takes_text);
+    match (form.permission, form.is_writing(), form.is_questions()) {
+        (Some(_), true, _) => "Enter denies · Esc goes back",
+        (Some(_), false, _) => "a allows · x denies · i shows the whole input · Tab next · Esc leaves",
+        (None, true, true) => "Enter next, then sends · ↑ options · Tab next · Esc leaves",
+        (None, true, false) => "Enter sends · Alt-Enter new line · ↑ options · Tab next · Esc leaves",
+        (None, false, true) if several => {
+            "1–9, Space tick · t other · ←→ questions · Enter next · d dismisses · Esc leaves"
+        }
+        (None, false, true) => "1–9 choose · t other · ←→ questions · Enter next · d dismisses · Esc leaves",
+        (None, false, false) if several && text => {
+            "1–9, Space tick · t other · Enter sends · Tab next · Esc leaves"
+        }
+        (None, false, false) if several => "1–9, Space tick · Enter sends · Tab next · Esc leaves",
+        (None, false, false) if text => "1–9, ↑↓ choose · t other · Enter sends · Tab next · Esc leaves",
+        (None, false, false) => "1–9, ↑↓ choose · Enter sends · Tab next · Esc leaves",
+    }
 }
 
 /// A box in the middle of the history, for so many columns and rows of content.

@@ -1,8 +1,9 @@
 //! What states are called in the terminal. Pure.
 
-use super::plain::clean_line;
+use super::plain::{clean, clean_line};
 use leo_ipc::{
     agent::{Activity, Agent, Status},
+    ask::ClosedReason,
     chat::{FailedReason, Message, MessageState, WaitingFor},
 };
 
@@ -85,4 +86,59 @@ pub(super) fn needs(agent: &Agent) -> Option<String> {
     let what = clean_line(what);
     // The sentence may say how by itself.
     Some(if what.contains(&how) { what } else { format!("Needs you: {what} ({how})") })
+}
+
+/// Why an ask closed without an answer.
+pub(super) fn closed(reason: Option<ClosedReason>, permission: bool) -> &'static str {
+    match reason {
+        Some(ClosedReason::Timeout) => "expired: nobody answered in time",
+        Some(ClosedReason::Withdrawn) => "expired: the agent took it back",
+        Some(ClosedReason::AgentGone) => "expired: the agent was stopped or removed",
+        Some(ClosedReason::Dismissed) => "dismissed",
+        Some(ClosedReason::Unknown) => "expired",
+        None if permission => "expired: the agent's terminal has the question now",
+        None => "expired",
+    }
+}
+
+/// What was chosen and written, on one line.
+pub(super) fn chosen(labels: &[String], text: &str) -> String {
+    let text = clean(text.trim());
+    let labels = labels.iter().map(|label| clean_line(label)).collect::<Vec<_>>().join(", ");
+    match (labels.is_empty(), text.is_empty()) {
+        (true, true) => "(no selection)".to_owned(),
+        (false, true) => labels,
+        (true, false) => text,
+        (false, false) => format!("{labels} · {text}"),
+    }
+}
+
+/// Who answered, to be put behind what was answered.
+pub(super) fn answered_by(message: &Message) -> String {
+    let terminal = message.answer.as_ref().is_some_and(|answer| answer.values == ["terminal"]);
+    match message.answered_by.as_deref() {
+        Some("terminal") => " · in the agent's terminal".to_owned(),
+        _ if terminal => " · in the agent's terminal".to_owned(),
+        Some("operator") => " · by you, the operator".to_owned(),
+        Some(by) => match by.strip_prefix("app:") {
+            Some(device) => format!(" · in the app on {}", clean_line(device)),
+            None => format!(" · by {}", clean_line(by)),
+        },
+        None => String::new(),
+    }
+}
+
+/// How a card ended, for the line about what just happened.
+pub(super) fn ended(message: &Message) -> String {
+    let by = answered_by(message);
+    match (message.state, &message.answer) {
+        (MessageState::Answered, Some(answer))
+            if answer.values != ["terminal"] && answer.answers.is_none() =>
+        {
+            let what = chosen(answer.labels.as_ref().unwrap_or(&answer.values), &answer.text);
+            format!("answered: {}{by}", what.replace('\n', " "))
+        }
+        (MessageState::Answered, _) => format!("answered{by}"),
+        _ => closed(message.closed_reason, message.permission.is_some()).to_owned(),
+    }
 }

@@ -35,10 +35,19 @@ pub enum FromShim {
         /// after a reconnect asks for the same call.
         #[serde(default)]
         call_key: Option<String>,
+        /// Milliseconds since the call was first given to a worker: more than zero when it is given to
+        /// another because that one was lost. What the call may still take is less by that much.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        age_ms: u64,
     },
     /// A frame of a newer build; ignored.
     #[serde(other)]
     Unknown,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A frame to the shim.

@@ -521,6 +521,7 @@ fn shims() -> Vec<Golden> {
         from("from_shim.token", json!({"t": "token", "token": "t", "cwd": "/w", "dispatched": true})),
         from("from_shim.token.least", json!({"t": "token", "token": "t"})),
         from("from_shim.line", json!({"t": "line", "json": "{\"jsonrpc\":\"2.0\"}", "call_key": "k"})),
+        from("from_shim.line.again", json!({"t": "line", "json": "{}", "call_key": "k", "age_ms": 61_000})),
         from("from_shim.line.least", json!({"t": "line", "json": "{}"})),
         to("to_shim.welcome", json!({"t": "welcome"})),
         to("to_shim.denied", json!({"t": "denied", "reason": "r"})),

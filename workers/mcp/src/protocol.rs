@@ -40,8 +40,10 @@ pub(crate) fn instructions(captured: bool) -> String {
     format!(
         "Leo connects you with a person who reads and writes in a chat app, often on a phone. Their \
          messages arrive as prompts that start with [Leo Chat]. {replies} Keep messages short; Markdown \
-         is shown. Give files by absolute path, with the text as their caption. leo_chat_history shows \
-         earlier messages of this thread when you lack context."
+         is shown. Give files by absolute path, with the text as their caption. Use leo_chat_ask when you \
+         cannot go on without their decision: it shows them a question with buttons, a list or a text \
+         field and waits for the answer; take it back with leo_chat_ask_withdraw when you no longer need \
+         it. leo_chat_history shows earlier messages of this thread when you lack context."
     )
 }
 

@@ -3,7 +3,7 @@
 
 use crate::{
     protocol::{SERVER_NAME, SERVER_VERSION, instructions},
-    tools::{self, Args, Call, Caller, Tool, ToolError},
+    tools::{self, Args, Call, CallAge, Caller, Tool, ToolError},
 };
 use futures_util::FutureExt;
 use leo_ipc::{CallKey, client::Client, hub::HubRequest};
@@ -17,7 +17,7 @@ use rmcp::{
     service::RequestContext,
 };
 use serde_json::Value;
-use std::{borrow::Cow, panic::AssertUnwindSafe};
+use std::{borrow::Cow, panic::AssertUnwindSafe, time::Duration};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -44,6 +44,7 @@ impl Server {
         tool: &'static dyn Tool,
         arguments: JsonObject,
         key: CallKey,
+        age: Duration,
     ) -> Result<Value, ToolError> {
         if self.caller.dispatched {
             return Err(ToolError::NotAllowed(
@@ -51,15 +52,21 @@ impl Server {
             ));
         }
         let args = Args::checked(arguments, tool.known())?;
-        tool.call(args, Call { caller: &self.caller, hub: &self.hub, key }).await
+        tool.call(args, Call { caller: &self.caller, hub: &self.hub, key, age, gone: &self.gone }).await
     }
 
-    async fn answer(&self, tool: &'static dyn Tool, arguments: JsonObject, key: CallKey) -> CallToolResult {
+    async fn answer(
+        &self,
+        tool: &'static dyn Tool,
+        arguments: JsonObject,
+        key: CallKey,
+        age: Duration,
+    ) -> CallToolResult {
         let Ok(_call) = self.calls.try_acquire() else {
             return failure(&format!("unavailable: {MAX_CALLS} calls are in progress; wait for one to end"));
         };
         // A panic in one call must be that call's answer, or its client waits for ever.
-        let result = AssertUnwindSafe(self.carry_out(tool, arguments, key)).catch_unwind().await;
+        let result = AssertUnwindSafe(self.carry_out(tool, arguments, key, age)).catch_unwind().await;
         match result {
             Ok(Ok(value)) => CallToolResult::structured(value),
             Ok(Err(error)) => {
@@ -105,8 +112,9 @@ impl ServerHandler for Server {
             return Err(ErrorData::invalid_params(format!("unknown tool: {name}"), None));
         };
         let key = context.extensions.get::<CallKey>().cloned().unwrap_or_else(CallKey::fresh);
+        let CallAge(age) = context.extensions.get::<CallAge>().copied().unwrap_or_default();
         tokio::select! {
-            result = self.answer(tool, request.arguments.unwrap_or_default(), key) => Ok(result.into()),
+            result = self.answer(tool, request.arguments.unwrap_or_default(), key, age) => Ok(result.into()),
             // Neither reaches anybody: a cancelled call gets no answer.
             () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
             () = self.gone.cancelled() => Err(ErrorData::internal_error("the connection is gone", None)),
@@ -160,7 +168,7 @@ mod tests {
         let caller = Caller { agent: "a".parse().unwrap(), launch: "l".into(), cwd: None, dispatched: false };
         let hub = Client::new("/nowhere".into(), Role::Worker, Generation(0));
         let server = Server::new(caller, hub, CancellationToken::new());
-        let result = server.answer(&Panics, JsonObject::new(), CallKey::fresh()).await;
+        let result = server.answer(&Panics, JsonObject::new(), CallKey::fresh(), Duration::ZERO).await;
         assert_eq!(result.is_error, Some(true));
         assert_eq!(server.calls.available_permits(), MAX_CALLS);
     }

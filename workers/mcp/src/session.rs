@@ -1,6 +1,9 @@
 //! One shim's connection: who it is, then an rmcp session over its lines.
 
-use crate::{server::Server, tools::Caller};
+use crate::{
+    server::Server,
+    tools::{CallAge, Caller},
+};
 use interprocess::os::unix::uds_local_socket::tokio::Stream as Socket;
 use leo_ipc::{
     AgentName, CallKey, IpcError,
@@ -116,13 +119,15 @@ async fn say(socket: &Socket, frame: &ToShim) -> Result<(), IpcError> {
 struct Incoming {
     json: String,
     key: Option<CallKey>,
+    age: Duration,
 }
 
 async fn read_lines(socket: &Socket, inbox: &mpsc::Sender<Incoming>) -> Result<(), IpcError> {
     let mut reader = socket;
     while let Some(bytes) = frame::read(&mut reader, MAX_LINE_FRAME).await? {
-        if let FromShim::Line { json, call_key } = codec::decode(&bytes)? {
-            let line = Incoming { json, key: call_key.map(CallKey) };
+        if let FromShim::Line { json, call_key, age_ms } = codec::decode(&bytes)? {
+            let age = Duration::from_millis(age_ms);
+            let line = Incoming { json, key: call_key.map(CallKey), age };
             if inbox.send(line).await.is_err() {
                 return Ok(());
             }
@@ -160,11 +165,13 @@ impl Transport<RoleServer> for Lines {
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
-            let Incoming { json, key } = self.inbox.recv().await?;
+            let Incoming { json, key, age } = self.inbox.recv().await?;
             match serde_json::from_str::<ClientJsonRpcMessage>(&json) {
                 Ok(mut message) => {
                     if let (JsonRpcMessage::Request(request), Some(key)) = (&mut message, key) {
-                        request.request.extensions_mut().insert(key);
+                        let extensions = request.request.extensions_mut();
+                        extensions.insert(key);
+                        extensions.insert(CallAge(age));
                     }
                     return Some(message);
                 }

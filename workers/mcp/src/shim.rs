@@ -142,9 +142,9 @@ fn run(state: &mut State, start: Instant, inputs: &Receiver<Input>) {
                 // Nobody to write to is the end, as the end of the input is.
                 Action::ToClient(line) if write_line(&line).is_err() => return,
                 Action::ToClient(_) => {}
-                Action::ToWorker { json, call_key } => {
+                Action::ToWorker { json, call_key, age_ms } => {
                     if let Some(writer) = &writer {
-                        writer.line(json, call_key);
+                        writer.line(json, call_key, age_ms);
                     }
                 }
                 Action::DropLink => {

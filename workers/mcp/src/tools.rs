@@ -1,6 +1,8 @@
 //! The tools that an agent sees: one file a tool, with its schema and its handler together.
 
 mod args;
+mod chat_ask;
+mod chat_ask_withdraw;
 mod chat_history;
 mod chat_post;
 
@@ -10,7 +12,8 @@ use futures_util::future::BoxFuture;
 use leo_ipc::{AgentName, CallKey, Fault, IpcError, LaunchId, client::Client, hub::HubRequest};
 use rmcp::model::{JsonObject, MetaObject};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
+use tokio_util::sync::CancellationToken;
 
 /// Who calls: established from the connection's token, never from an argument.
 #[derive(Debug, Clone)]
@@ -33,7 +36,15 @@ pub(crate) struct Call<'a> {
     pub(crate) hub: &'a Client<HubRequest>,
     /// The call's idempotency key; the same for a call that is made again after a worker died.
     pub(crate) key: CallKey,
+    /// How long ago the call was first given to a worker; zero unless it was made again.
+    pub(crate) age: Duration,
+    /// Cancelled when the caller's connection is gone. A call that ends without it was cancelled.
+    pub(crate) gone: &'a CancellationToken,
 }
+
+/// The same for rmcp's extensions, which tell values apart by their type.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct CallAge(pub(crate) Duration);
 
 /// A tool.
 pub(crate) trait Tool: Send + Sync {
@@ -51,7 +62,12 @@ pub(crate) trait Tool: Send + Sync {
 }
 
 /// Every tool, in the order in which they are listed.
-pub(crate) static TOOLS: [&dyn Tool; 2] = [&chat_post::ChatPost, &chat_history::ChatHistory];
+pub(crate) static TOOLS: [&dyn Tool; 4] = [
+    &chat_post::ChatPost,
+    &chat_ask::ChatAsk,
+    &chat_ask_withdraw::ChatAskWithdraw,
+    &chat_history::ChatHistory,
+];
 
 /// The tool of this name.
 pub(crate) fn find(name: &str) -> Option<&'static dyn Tool> {

@@ -24,12 +24,15 @@ use std::{
 /// Nothing here takes as long, unless it is broken.
 const SOON: Duration = Duration::from_secs(20);
 
+mod asks;
+
 #[derive(Default)]
 struct Hub {
     posts: Mutex<Vec<AgentPost>>,
     lists: Mutex<Vec<ListMessages>>,
     hangs: bool,
     hanging: AtomicUsize,
+    asks: asks::Asks,
 }
 
 struct Counted<'a>(&'a AtomicUsize);
@@ -71,7 +74,7 @@ impl Handler for Hub {
                 self.lists.lock().unwrap().push(list);
                 Answer::of(Ok(MessagePage { messages: Vec::new(), has_more: false }))
             }
-            _ => Answer::unknown_request(),
+            other => self.asks.handle(other).await,
         }
     }
 }
@@ -148,7 +151,7 @@ impl Shim {
 
     async fn say(&self, json: Value) {
         let call_key = json.get("id").map(|id| format!("key-{id}"));
-        self.send(&FromShim::Line { json: json.to_string(), call_key }).await;
+        self.send(&FromShim::Line { json: json.to_string(), call_key, age_ms: 0 }).await;
     }
 
     async fn hear(&self) -> Value {
@@ -310,7 +313,7 @@ async fn what_is_no_request_gets_an_error_and_the_session_goes_on() {
     let scene = Scene::new(Hub::default());
     let shim = scene.session().await;
     for line in [r#"{"id": 9, "method": "tools/call"}"#, r#"{"jsonrpc": "1.0", "id": 9, "method": "ping"}"#] {
-        shim.send(&FromShim::Line { json: line.to_owned(), call_key: None }).await;
+        shim.send(&FromShim::Line { json: line.to_owned(), call_key: None, age_ms: 0 }).await;
         let answer = shim.hear().await;
         assert!(answer["id"] == 9 && answer.get("error").is_some(), "{line}: {answer}");
     }

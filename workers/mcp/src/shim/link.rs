@@ -43,8 +43,8 @@ pub(crate) struct Writer(Arc<UnixStream>);
 
 impl Writer {
     /// Sends a line. When it cannot be sent the connection ends, which the reading half reports.
-    pub(crate) fn line(&self, json: String, call_key: Option<String>) {
-        let frame = codec::encode(&FromShim::Line { json, call_key });
+    pub(crate) fn line(&self, json: String, call_key: Option<String>, age_ms: u64) {
+        let frame = codec::encode(&FromShim::Line { json, call_key, age_ms });
         let written = frame.and_then(|f| frame::write_blocking(&mut &*self.0, &f, MAX_LINE_FRAME));
         if written.is_err() {
             self.close();

@@ -17,6 +17,13 @@ pub(crate) const NEW_CALL_PATIENCE: Duration = Duration::from_secs(10);
 /// carried out and an answer says so; a person who restarts Leo takes no longer.
 pub(crate) const OPEN_CALL_PATIENCE: Duration = Duration::from_secs(60);
 
+/// The same for a question to a person, counted from its start: as long as the harness itself waits, and
+/// a little less.
+pub(crate) const ASK_PATIENCE: Duration = Duration::from_secs(31 * 60);
+
+/// The tool that asks them.
+const ASK_TOOL: &str = "leo_chat_ask";
+
 /// How long `tools/list` waits for a worker before the last list that is known is given.
 pub(crate) const LIST_PATIENCE: Duration = Duration::from_millis(300);
 
@@ -63,6 +70,8 @@ pub(crate) enum Action {
         json: String,
         /// The key.
         call_key: Option<String>,
+        /// Milliseconds since a worker first had the call.
+        age_ms: u64,
     },
     /// Give up this worker and connect anew.
     DropLink,
@@ -72,6 +81,8 @@ pub(crate) enum Action {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Call,
+    /// A call that only waits for a person: waiting costs nothing, and making it again changes nothing.
+    Ask,
     List,
     Other,
 }
@@ -84,12 +95,19 @@ struct Open {
     kind: Kind,
     /// When the worker that is there now was given it.
     sent_at: Option<Duration>,
-    /// Whether any worker was ever given it.
-    ever_sent: bool,
+    /// When the first worker was given it.
+    first_sent: Option<Duration>,
     /// When to answer without a worker.
     expires: Option<Duration>,
     strikes: u32,
     progress: Option<Progress>,
+}
+
+impl Open {
+    /// How long ago the first worker was given it.
+    fn age(&self, now: Duration) -> Duration {
+        self.first_sent.map_or(Duration::ZERO, |at| now.saturating_sub(at))
+    }
 }
 
 #[derive(Debug)]
@@ -231,7 +249,7 @@ impl State {
 
     fn pass(&self, json: String, out: &mut Vec<Action>) {
         if self.link == Link::Ready {
-            out.push(Action::ToWorker { json, call_key: None });
+            out.push(Action::ToWorker { json, call_key: None, age_ms: 0 });
         }
     }
 
@@ -251,6 +269,7 @@ impl State {
                 return self.greet(out);
             }
             "ping" => return out.push(to_client(message::result(&id, &json!({})))),
+            "tools/call" if params.get("name").is_some_and(|name| name == ASK_TOOL) => Kind::Ask,
             "tools/call" => Kind::Call,
             "tools/list" => Kind::List,
             _ => Kind::Other,
@@ -271,13 +290,13 @@ impl State {
         }
         let token =
             params.pointer("/_meta/progressToken").filter(|t| t.is_string() || t.is_number()).cloned();
-        let progress = token.filter(|_| kind == Kind::Call).map(|token| Progress {
+        let progress = token.filter(|_| matches!(kind, Kind::Call | Kind::Ask)).map(|token| Progress {
             token,
             count: 0,
             next: now + PROGRESS_EVERY,
         });
         let mut open =
-            Open { id, json, kind, sent_at: None, ever_sent: false, expires: None, strikes: 0, progress };
+            Open { id, json, kind, sent_at: None, first_sent: None, expires: None, strikes: 0, progress };
         if self.denied.is_some() {
             return out.push(self.answer_alone(&open));
         }
@@ -308,7 +327,11 @@ impl State {
             *version = Value::from(protocol::negotiate(version.as_str().unwrap_or_default()));
         }
         let id = Value::from(self.private_id("initialize"));
-        out.push(Action::ToWorker { json: message::request(&id, "initialize", &params), call_key: None });
+        out.push(Action::ToWorker {
+            json: message::request(&id, "initialize", &params),
+            call_key: None,
+            age_ms: 0,
+        });
         self.link = Link::Greeting;
     }
 
@@ -351,14 +374,14 @@ impl State {
             }
             self.link = Link::Ready;
             let json = message::notification("notifications/initialized", &json!({}));
-            out.push(Action::ToWorker { json, call_key: None });
+            out.push(Action::ToWorker { json, call_key: None, age_ms: 0 });
             for (number, open) in &mut self.open {
                 out.push(send(&self.key_prefix, *number, open, now));
             }
             if self.shown.is_some() {
                 let id = Value::from(self.private_id("tools"));
                 let json = message::request(&id, "tools/list", &json!({}));
-                out.push(Action::ToWorker { json, call_key: None });
+                out.push(Action::ToWorker { json, call_key: None, age_ms: 0 });
             }
         } else if *id == self.private_id("tools")
             && let Some(tools) = result.and_then(|mut r| r.get_mut("tools").map(Value::take))
@@ -380,12 +403,13 @@ impl State {
                 open.expires = Some(
                     now + match open.kind {
                         Kind::Call => OPEN_CALL_PATIENCE,
+                        Kind::Ask => ASK_PATIENCE.saturating_sub(open.age(now)),
                         Kind::List => LIST_PATIENCE,
                         Kind::Other => Duration::ZERO,
                     },
                 );
             }
-            if open.strikes >= MAX_STRIKES {
+            if open.strikes >= MAX_STRIKES && open.kind != Kind::Ask {
                 ended.push(*number);
             }
         }
@@ -397,7 +421,7 @@ impl State {
     /// The answer to a request that no worker answers.
     fn answer_alone(&mut self, open: &Open) -> Action {
         to_client(match open.kind {
-            Kind::Call => message::tool_error(&open.id, &self.unavailable(open)),
+            Kind::Call | Kind::Ask => message::tool_error(&open.id, &self.unavailable(open)),
             Kind::List => {
                 self.shown = Some(self.known.clone());
                 message::result(&open.id, &json!({ "tools": self.known }))
@@ -407,14 +431,14 @@ impl State {
     }
 
     fn unavailable(&self, open: &Open) -> String {
-        let tail = if open.ever_sent {
+        let tail = if open.first_sent.is_some() {
             "this call may or may not have been carried out, so look before you make it again"
         } else {
             "this call was not carried out; try again in a minute"
         };
         match &self.denied {
             Some(reason) => format!("unavailable: {reason}"),
-            None if open.strikes >= MAX_STRIKES => {
+            None if open.strikes >= MAX_STRIKES && open.kind != Kind::Ask => {
                 format!("unavailable: Leo failed {MAX_STRIKES} times in a row on this call; {tail}")
             }
             None => format!("unavailable: Leo is not running or is being restarted; {tail}"),
@@ -423,10 +447,16 @@ impl State {
 }
 
 fn send(key_prefix: &str, number: u64, open: &mut Open, now: Duration) -> Action {
+    // At least a millisecond: that it is not the first time matters too.
+    let age = if open.first_sent.is_some() { open.age(now).as_millis().max(1) } else { 0 };
     open.sent_at = Some(now);
-    open.ever_sent = true;
+    open.first_sent.get_or_insert(now);
     open.expires = None;
-    Action::ToWorker { json: open.json.clone(), call_key: Some(format!("{key_prefix}:{number}")) }
+    Action::ToWorker {
+        json: open.json.clone(),
+        call_key: Some(format!("{key_prefix}:{number}")),
+        age_ms: u64::try_from(age).unwrap_or(u64::MAX),
+    }
 }
 
 fn is_due(at: Option<Duration>, now: Duration) -> bool {

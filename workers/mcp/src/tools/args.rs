@@ -38,6 +38,11 @@ impl Args {
         self.0.get(name).map(|value| as_text(value, &format!("$.{name}"))).transpose()
     }
 
+    /// An argument as it was given; none is absent.
+    pub(crate) fn any(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+
     /// An optional list of texts; absent is empty.
     ///
     /// # Errors

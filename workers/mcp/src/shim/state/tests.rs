@@ -32,7 +32,9 @@ fn lines(actions: &[Action]) -> Vec<Value> {
 
 fn sent(actions: &[Action]) -> Vec<(Value, Option<String>)> {
     let to_worker = |action: &Action| match action {
-        Action::ToWorker { json, call_key } => Some((serde_json::from_str(json).unwrap(), call_key.clone())),
+        Action::ToWorker { json, call_key, .. } => {
+            Some((serde_json::from_str(json).unwrap(), call_key.clone()))
+        }
         _ => None,
     };
     actions.iter().filter_map(to_worker).collect()
@@ -199,6 +201,36 @@ fn a_call_that_kills_every_worker_is_given_up() {
         assert!(lines(&state.step(Event::LinkDown, S(turn * 3))).iter().all(|line| line["id"].is_null()));
         connect(&mut state, S(turn * 3));
     }
+}
+
+#[test]
+fn a_question_outlives_any_number_of_workers() {
+    let mut state = session();
+    connect(&mut state, S(0));
+    let params = json!({"name": "leo_chat_ask", "arguments": {"question": "Ship it?"}});
+    let first = sent(&state.step(Event::Client(message::request(&json!(1), "tools/call", &params)), S(0)));
+    let age = |actions: &[Action]| {
+        let of_call = |action: &Action| match action {
+            Action::ToWorker { call_key: Some(_), age_ms, .. } => Some(*age_ms),
+            _ => None,
+        };
+        actions.iter().find_map(of_call)
+    };
+    for death in 0..u64::from(MAX_STRIKES) * 3 {
+        assert!(state.step(Event::LinkDown, S(death)).is_empty(), "{death}");
+        assert_eq!(connect(&mut state, S(death)), first, "{death}");
+    }
+    // Longer without a worker than any other call may be, and the next one hears how old it is.
+    state.step(Event::LinkDown, S(100));
+    assert!(state.step(Event::Tick, S(100 + OPEN_CALL_PATIENCE.as_secs() * 10)).is_empty());
+    let out = state.step(Event::LinkUp, S(800));
+    let out = state.step(answer(&sent(&out)[0].0["id"], &json!({})), S(800));
+    assert_eq!(age(&out), Some(800_000));
+    // As long as the harness waits, and no longer.
+    state.step(Event::LinkDown, S(900));
+    assert_eq!(state.deadline(), Some(ASK_PATIENCE));
+    let [error] = &lines(&state.step(Event::Tick, ASK_PATIENCE))[..] else { panic!("no answer") };
+    assert_eq!((&error["id"], &error["result"]["isError"]), (&json!(1), &json!(true)));
 }
 
 #[test]

@@ -289,6 +289,14 @@ fn a_late_answer_hears_who_was_first() {
     assert!(contains(&rows, "somebody was first: answered · in the agent's terminal"), "{rows:#?}");
     assert!(contains(&rows, "✓ answered · in the agent's terminal"), "{rows:#?}");
 
+    // What we answered ourselves is on the card, and nothing hides what keys do.
+    let mut ours = filled((80, 24), vec![permission("m1")]);
+    keys(&mut ours, "\ta");
+    let answered = Box::new(settled_by(permission("m1"), "operator", plain(&["allow"], "")));
+    tell(&mut ours, Event::Message { message: answered.clone(), new: false });
+    tell(&mut ours, Event::Settled { agent: name("assistant"), id: "m1".into(), result: Ok(answered) });
+    assert!(ours.notice.is_none() && contains(&drawn(&ours), "✓ allowed"));
+
     let mut refused = filled((80, 24), vec![ask("m1", input(InputType::Checkboxes))]);
     keys(&mut refused, "\t\n");
     let result = Err(NotTaken { problem: "at least 1 must be chosen".into(), settled: None });

@@ -220,7 +220,7 @@ impl Rows {
             message.input.as_ref().and_then(|input| input.questions.as_deref()).unwrap_or_default();
         for question in questions {
             let QuestionAnswer { values, text } = answers.get(&question.id).cloned().unwrap_or_default();
-            self.hang("  ", &clean(&question.question), DIM, DIM);
+            self.push(&clean(&question.question), DIM);
             self.hang("✓ ", &words::chosen(&values, &text), good, Style::new());
         }
         self.push(&format!("answered{by}"), DIM);

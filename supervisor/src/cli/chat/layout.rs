@@ -279,7 +279,9 @@ fn cursor_block(state: &State, message: &Message) -> (Vec<Line<'static>>, Option
     rows.push(label(state, message, above));
     // What a permission prompt and a questions card say is in their fields; the text is for readers that
     // know no cards.
-    let questions = message.input.as_ref().is_some_and(|input| input.questions.is_some());
+    let answers = message.answer.as_ref().is_some_and(|answer| answer.answers.is_some());
+    let questions = message.input.as_ref().is_some_and(|input| input.questions.is_some())
+        && (message.state == MessageState::Open || answers);
     if !message.text.is_empty() && message.permission.is_none() && !questions {
         rows.extend(body(state, &message.text));
     }

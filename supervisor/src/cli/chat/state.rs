@@ -494,11 +494,13 @@ fn card_changed(state: &mut State, message: &Message) {
     if cards::is_open(message) {
         return;
     }
-    state.forms.remove(&message.id);
+    let ours = state.forms.remove(&message.id).is_some_and(|form| form.sending);
     if state.focus.as_ref() == Some(&message.id) {
         state.focus = None;
         state.scroll = Scroll::End;
-        state.notify(Tone::Calm, words::ended(message));
+        if !ours {
+            state.notify(Tone::Calm, words::ended(message));
+        }
     }
 }
 

@@ -64,6 +64,30 @@ fn cases() -> Vec<Case> {
         case(post.clone(), thread, Typed("text/plain", "hello"), 415, "unsupported_media_type"),
         case(post.clone(), "/api/v1/chat/assistant/messages/nope/retry", Json("{}"), 404, "unknown_message"),
         case(post.clone(), "/api/v1/chat/assistant/messages/nope/cancel", Json("{}"), 404, "unknown_message"),
+        case(
+            post.clone(),
+            "/api/v1/chat/assistant/messages/nope/answer",
+            Json("{\"text\":\"x\"}"),
+            404,
+            "unknown_message",
+        ),
+        case(post.clone(), "/api/v1/chat/assistant/messages/nope/answer", Json("{}"), 400, "bad_request"),
+        case(
+            post.clone(),
+            "/api/v1/chat/assistant/messages/nope/answer",
+            Json("{\"answers\":{\"q1\":7}}"),
+            400,
+            "bad_request",
+        ),
+        case(
+            post.clone(),
+            "/api/v1/chat/nobody/messages/nope/answer",
+            Json("{\"text\":\"x\"}"),
+            404,
+            "unknown_agent",
+        ),
+        case(post.clone(), "/api/v1/chat/assistant/messages/nope/dismiss", None, 404, "unknown_message"),
+        case(post.clone(), "/api/v1/chat/assistant/messages/nope/dismiss", Json("[]"), 400, "bad_request"),
         case(post.clone(), "/api/v1/chat/assistant/read", Json("{}"), 400, "bad_request"),
         case(
             post.clone(),
@@ -117,6 +141,44 @@ fn cases() -> Vec<Case> {
             400,
             "bad_request",
         ),
+        case(post.clone(), "/api/agent/nobody/chat/ask", Json("{\"question\":\"x\"}"), 404, "unknown_agent"),
+        case(post.clone(), "/api/agent/assistant/chat/ask", Json("{}"), 400, "bad_request"),
+        case(
+            post.clone(),
+            "/api/agent/assistant/chat/ask?wait_s=1801",
+            Json("{\"question\":\"x\"}"),
+            400,
+            "bad_request",
+        ),
+        case(
+            post.clone(),
+            "/api/agent/assistant/chat/ask",
+            Json("{\"question\":\"x\",\"options\":[]}"),
+            400,
+            "bad_request",
+        ),
+        case(
+            post.clone(),
+            "/api/agent/assistant/chat/ask",
+            Json("{\"question\":\"x\",\"input\":{\"type\":\"questions\"}}"),
+            400,
+            "bad_request",
+        ),
+        case(
+            post.clone(),
+            "/api/agent/assistant/chat/ask?wait_s=0",
+            Json("{\"message_id\":\"nope\"}"),
+            404,
+            "unknown_message",
+        ),
+        case(post.clone(), "/api/agent/assistant/chat/ask/withdraw", Json("{}"), 400, "bad_request"),
+        case(
+            post.clone(),
+            "/api/agent/assistant/chat/ask/withdraw",
+            Json("{\"message_id\":\"nope\"}"),
+            404,
+            "unknown_message",
+        ),
         case(post, "/api/agent/assistant/chat/history", Json("{\"limit\":0}"), 400, "bad_request"),
     ]
 }
@@ -167,6 +229,13 @@ async fn errors_say_where() -> Result<()> {
     let path = "/api/v1/chat/assistant/messages";
     let answer = api.ask(Method::POST, path, Some(json!({ "text": 5 }))).await?;
     ensure!(answer.body["error"].as_str().is_some_and(|e| e.contains("$.text")), "{answer:?}");
+    let bad = json!({ "answers": { "q1": { "values": [true] } } });
+    let answer = api.ask(Method::POST, &format!("{path}/nope/answer"), Some(bad)).await?;
+    let says = "at $.answers.q1.values[0]: invalid type";
+    ensure!(answer.body["error"].as_str().is_some_and(|e| e.starts_with(says)), "{answer:?}");
+    let bad = json!({ "question": "x", "input": { "type": "buttons", "options": ["a", "a"] } });
+    let answer = api.ask(Method::POST, "/api/agent/assistant/chat/ask", Some(bad)).await?;
+    ensure!(answer.body["error"].as_str().is_some_and(|e| e.contains("$.input.options[1]")), "{answer:?}");
     Ok(())
 }
 

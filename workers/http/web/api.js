@@ -1,10 +1,12 @@
 // The API as the page uses it: the envelope opened, errors as exceptions, and the event stream kept.
 
 export class ApiError extends Error {
-  constructor(message, code, status) {
+  constructor(message, code, status, data) {
     super(message);
     this.code = code;
     this.status = status;
+    /** What the refusal is about: the settled message of `already_settled`. */
+    this.data = data;
   }
 }
 
@@ -27,7 +29,7 @@ export async function call(method, path, body) {
   } catch {
     throw new ApiError("The answer cannot be read.", "unreadable", response.status);
   }
-  if (!envelope.ok) throw new ApiError(envelope.error, envelope.code, response.status);
+  if (!envelope.ok) throw new ApiError(envelope.error, envelope.code, response.status, envelope.data);
   return envelope.data;
 }
 

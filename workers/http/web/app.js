@@ -1,6 +1,7 @@
 // The page: what it knows, how that is drawn, and what buttons do.
 
 import { ApiError, call, follow, freshId } from "/api.js";
+import { card, ending, isCard } from "/cards.js";
 import { clock, day, doing, el, prose, shortly, size, standing } from "/words.js";
 
 const $ = (id) => document.getElementById(id);
@@ -243,7 +244,13 @@ function reconcile(messages) {
       fresh.dataset.version = version;
       if (row) {
         if (cursor === row) cursor = fresh;
+        // Whoever was in a card that was settled meanwhile stays where it was.
+        const inside = row.contains(document.activeElement);
         row.replaceWith(fresh);
+        if (inside) {
+          fresh.tabIndex = -1;
+          fresh.focus({ preventScroll: true });
+        }
       }
       row = fresh;
     }
@@ -280,7 +287,8 @@ function messageRow(message, joined, answers) {
     row.append(by);
   }
   const bubble = el("div", "bubble");
-  if (message.text.trim()) bubble.append(prose(message.text.trimEnd()));
+  if (isCard(message)) bubble.append(card(message, settle));
+  else if (message.text.trim()) bubble.append(prose(message.text.trimEnd()));
   for (const file of message.attachments ?? []) bubble.append(fileBox(file));
   row.append(bubble);
   const { text, tone, action } = mine ? standing(message) : {};
@@ -290,6 +298,26 @@ function messageRow(message, joined, answers) {
     row.append(line);
   }
   return row;
+}
+
+/** Answers or dismisses a card. When somebody else was first, theirs is shown. */
+async function settle(message, verb, body) {
+  try {
+    putSettled(await call("POST", `${api(message.agent)}/messages/${message.id}/${verb}`, body));
+  } catch (error) {
+    refused(error);
+    if (error.code !== "already_settled" || !error.data) throw error;
+    putSettled(error.data);
+    complain({ message: `Somebody was first. ${ending(error.data)}` });
+  }
+  drawMessages();
+}
+settle.freshId = freshId;
+
+/** Takes a settled card as an answer has it, unless the stream has settled it already. */
+function putSettled(message) {
+  const known = page(message.agent).messages.get(message.id);
+  if (!known || known.state === "open") put(message);
 }
 
 function actionButton(message, action) {

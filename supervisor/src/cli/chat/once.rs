@@ -152,6 +152,8 @@ enum Phase {
 struct Waiter {
     message: Message,
     replies: Vec<Message>,
+    /// Questions and prompts that the person was told of and that are open.
+    asked: Vec<MessageId>,
     phase: Phase,
     problem: String,
     last_standing: String,
@@ -167,6 +169,7 @@ impl Waiter {
         Waiter {
             message,
             replies: Vec::new(),
+            asked: Vec::new(),
             phase: Phase::Waiting,
             problem: String::new(),
             last_standing: String::new(),
@@ -234,6 +237,9 @@ impl Waiter {
         if message.kind == MessageKind::System {
             return Some(Said::Aside(message.text));
         }
+        if matches!(message.kind, MessageKind::Ask | MessageKind::Permission) {
+            return self.card_came(&message);
+        }
         if !self.is_delivered() || self.has(&message.id) {
             return None;
         }
@@ -242,6 +248,26 @@ impl Waiter {
         }
         self.replies.push(message.clone());
         Some(Said::Reply(Box::new(message)))
+    }
+
+    /// A question is no reply: the turn waits for a person, who has to know where to answer.
+    fn card_came(&mut self, message: &Message) -> Option<Said> {
+        let known = self.asked.iter().position(|id| *id == message.id);
+        match (message.state == MessageState::Open, known) {
+            (true, None) => {
+                self.asked.push(message.id.clone());
+                let does = if message.permission.is_some() { "wants permission" } else { "asks" };
+                let (agent, text) = (&message.agent, &message.text);
+                Some(Said::Aside(format!(
+                    "{agent} {does}: {text} (answer in `leo chat {agent}` or on the page)"
+                )))
+            }
+            (false, Some(at)) => {
+                self.asked.swap_remove(at);
+                Some(Said::Aside(words::ended(message)))
+            }
+            _ => None,
+        }
     }
 
     fn has(&self, id: &MessageId) -> bool {
@@ -354,6 +380,23 @@ mod tests {
         assert_eq!(waiter.phase, Phase::Waiting, "more may follow while the turn runs");
         waiter.take(&turn("agent_turn_completed", "t"));
         assert_eq!(waiter.phase, Phase::Replied);
+    }
+
+    #[test]
+    fn a_question_is_told_once_and_is_no_reply() {
+        let own = message("m5", Direction::In, "hi");
+        let mut waiter = Waiter::new(with_state(&own, MessageState::Delivered));
+        let card = Message { kind: MessageKind::Ask, ..message("m6", Direction::Out, "Ship it?") };
+        let open = with_state(&card, MessageState::Open);
+        let told = "assistant asks: Ship it? (answer in `leo chat assistant` or on the page)";
+        assert_eq!(waiter.take(&chat("chat.message", &open)), Some(Said::Aside(told.into())));
+        assert_eq!(waiter.take(&chat("chat.updated", &open)), None);
+        let answered_by = Some("app:phone".to_owned());
+        let settled = Message { answered_by, ..with_state(&card, MessageState::Answered) };
+        let ended = Said::Aside("answered · in the app on phone".into());
+        assert_eq!(waiter.take(&chat("chat.updated", &settled)), Some(ended));
+        assert_eq!(waiter.take(&chat("chat.updated", &settled)), None);
+        assert!(waiter.replies.is_empty() && waiter.phase == Phase::Waiting);
     }
 
     #[test]

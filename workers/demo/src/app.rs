@@ -1,6 +1,9 @@
 //! What the terminal shows and what keys do. Pure: events in, effects out.
 
-use crate::composer::Composer;
+use crate::{
+    composer::Composer,
+    dialog::{Answer, Body, Dialog, Settled},
+};
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use std::{collections::VecDeque, sync::mpsc::SyncSender, time::Duration};
 
@@ -40,13 +43,15 @@ pub(crate) enum Block {
 pub(crate) enum TurnEvent {
     /// Show this.
     Print(Block),
-    /// Ask whether a command may run.
+    /// Ask the person.
     Ask {
-        /// The command.
-        command: String,
+        /// What.
+        body: Body,
         /// Where the answer goes.
-        answer: SyncSender<bool>,
+        answer: SyncSender<Settled>,
     },
+    /// Something else has settled what was asked.
+    Settled,
     /// The job is done.
     Done,
 }
@@ -77,16 +82,6 @@ pub(crate) enum Effect {
     Interrupt,
     /// Quit, with the reason that the hooks are told.
     Quit(&'static str),
-}
-
-/// An open permission dialog.
-#[derive(Debug)]
-pub(crate) struct Dialog {
-    /// The command in question.
-    pub(crate) command: String,
-    /// Whether `No` is chosen; `Yes` is at first, as in Claude.
-    pub(crate) no_chosen: bool,
-    answer: SyncSender<bool>,
 }
 
 /// The terminal's state.
@@ -142,12 +137,17 @@ impl App {
     fn turn(&mut self, event: TurnEvent, now: Duration) -> Vec<Effect> {
         match event {
             TurnEvent::Print(block) => vec![Effect::Print(block)],
-            TurnEvent::Ask { command, answer } => {
+            TurnEvent::Ask { body, answer } => {
+                let dialog = Dialog::new(body, answer);
                 if self.stopping {
-                    let _ = answer.send(false);
+                    dialog.settle(Answer::No);
                 } else {
-                    self.dialog = Some(Dialog { command, no_chosen: false, answer });
+                    self.dialog = Some(dialog);
                 }
+                Vec::new()
+            }
+            TurnEvent::Settled => {
+                self.dialog = None;
                 Vec::new()
             }
             TurnEvent::Done => {
@@ -168,21 +168,10 @@ impl App {
     }
 
     fn dialog_key(&mut self, key: KeyEvent) -> Vec<Effect> {
-        let Some(dialog) = &mut self.dialog else { return Vec::new() };
-        let answer = match key.code {
-            KeyCode::Up | KeyCode::Down | KeyCode::Tab => {
-                dialog.no_chosen = !dialog.no_chosen;
-                return Vec::new();
-            }
-            KeyCode::Enter => !dialog.no_chosen,
-            KeyCode::Char('1' | 'y') => true,
-            KeyCode::Char('2' | 'n') | KeyCode::Esc => false,
-            KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => false,
-            _ => return Vec::new(),
-        };
-        if let Some(dialog) = self.dialog.take() {
-            // Nobody listens when the turn has ended meanwhile.
-            let _ = dialog.answer.send(answer);
+        if let Some(answer) = self.dialog.as_mut().and_then(|dialog| dialog.key(key))
+            && let Some(dialog) = self.dialog.take()
+        {
+            dialog.settle(answer);
         }
         Vec::new()
     }
@@ -308,6 +297,22 @@ mod tests {
         key(app, KeyCode::Enter)
     }
 
+    fn command() -> Body {
+        Body::Command { command: "x".into(), no_chosen: false }
+    }
+
+    #[test]
+    fn a_dialog_that_the_hook_has_settled_is_gone() {
+        let mut app = App::default();
+        send(&mut app, ">>run x");
+        let (answer, answered) = sync_channel(1);
+        app.step(Event::Turn(TurnEvent::Ask { body: command(), answer }), NOW);
+        assert!(app.step(Event::Turn(TurnEvent::Settled), NOW).is_empty());
+        assert!(app.dialog.is_none());
+        key(&mut app, KeyCode::Char('1'));
+        assert!(answered.try_recv().is_err());
+    }
+
     fn text_of(effect: &Effect) -> &str {
         if let Effect::Prompt(text) = effect { text } else { "" }
     }
@@ -342,12 +347,13 @@ mod tests {
             let mut app = App::default();
             send(&mut app, ">>run x");
             let (answer, answered) = sync_channel(1);
-            app.step(Event::Turn(TurnEvent::Ask { command: "x".into(), answer }), NOW);
+            app.step(Event::Turn(TurnEvent::Ask { body: command(), answer }), NOW);
             app.step(Event::Paste("2 pasted".into()), NOW);
             for code in keys {
                 assert!(key(&mut app, *code).is_empty());
             }
-            assert_eq!(answered.try_recv(), Ok(allowed), "{keys:?}");
+            let answer = if allowed { Answer::Yes } else { Answer::No };
+            assert_eq!(answered.try_recv(), Ok(Settled::Terminal(answer)), "{keys:?}");
             assert!(app.composer.is_empty() && app.dialog.is_none());
         }
     }
@@ -360,8 +366,8 @@ mod tests {
         assert_eq!(key(&mut app, KeyCode::Esc), [Effect::Interrupt]);
         // A question that comes after the wish is not put to the person.
         let (answer, answered) = sync_channel(1);
-        app.step(Event::Turn(TurnEvent::Ask { command: "x".into(), answer }), NOW);
-        assert_eq!(answered.try_recv(), Ok(false));
+        app.step(Event::Turn(TurnEvent::Ask { body: command(), answer }), NOW);
+        assert_eq!(answered.try_recv(), Ok(Settled::Terminal(Answer::No)));
     }
 
     #[test]

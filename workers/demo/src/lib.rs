@@ -4,6 +4,7 @@
 
 mod app;
 mod composer;
+mod dialog;
 mod hooks;
 mod mcp;
 mod screen;

@@ -1,7 +1,10 @@
 //! Drawing. The transcript goes into the terminal's own scroll-back; below it stays a live part with
 //! the status, the composer or a dialog, which is drawn anew at each change.
 
-use crate::app::{App, Block, Dialog};
+use crate::{
+    app::{App, Block},
+    dialog::{Body, Questions},
+};
 use crossterm::{
     cursor::{Hide, MoveToColumn, MoveUp, Show},
     queue,
@@ -178,8 +181,10 @@ fn fit(row: &mut Row, width: usize) {
 fn live_rows(app: &App, width: usize, now: Duration) -> (Vec<Row>, usize, usize) {
     let mut rows: Vec<Row> = vec![vec![]];
     let rule = || vec![dim("─".repeat(width))];
-    if let Some(dialog) = &app.dialog {
-        return dialog_rows(rows, dialog, width);
+    match app.dialog.as_ref().map(|dialog| &dialog.body) {
+        Some(Body::Command { command, no_chosen }) => return command_rows(rows, command, *no_chosen, width),
+        Some(Body::Questions(questions)) => return question_rows(rows, questions, width),
+        None => {}
     }
     if let Some(since) = app.busy_since {
         let seconds = now.saturating_sub(since).as_secs();
@@ -209,20 +214,62 @@ fn live_rows(app: &App, width: usize, now: Duration) -> (Vec<Row>, usize, usize)
     (rows, cursor_row, column + 2)
 }
 
-fn dialog_rows(mut rows: Vec<Row>, dialog: &Dialog, width: usize) -> (Vec<Row>, usize, usize) {
+/// The chosen row of a dialog, or another.
+fn choice(text: &str, chosen: bool) -> Row {
+    let row = format!(" {} {text}", if chosen { "❯" } else { " " });
+    vec![if chosen { colored(row, Color::Blue) } else { plain(row) }]
+}
+
+fn title(text: String) -> Row {
+    vec![Span { text, color: Some(Color::Blue), bold: true }]
+}
+
+fn question_rows(mut rows: Vec<Row>, questions: &Questions, width: usize) -> (Vec<Row>, usize, usize) {
+    let Some((question, number, count)) = questions.current() else { return (rows, 0, 0) };
     rows.push(vec![colored("─".repeat(width), Color::Blue)]);
-    rows.push(vec![Span { text: " Run this command?".to_owned(), color: Some(Color::Blue), bold: true }]);
+    rows.push(title(format!(" {} ({number} of {count})", visible(&question.header))));
     rows.push(vec![]);
-    for line in wrap(&visible(&dialog.command), width.saturating_sub(6)).into_iter().take(COMPOSER_ROWS) {
+    for line in wrap(&visible(&question.text), width.saturating_sub(6)).into_iter().take(COMPOSER_ROWS) {
         rows.push(vec![plain(format!("   {line}"))]);
     }
     rows.push(vec![]);
-    let cursor = rows.len() + usize::from(dialog.no_chosen);
-    for (text, chosen) in [("1. Yes", !dialog.no_chosen), ("2. No", dialog.no_chosen)] {
-        let mark = if chosen { "❯" } else { " " };
-        let row = format!(" {mark} {text}");
-        rows.push(vec![if chosen { colored(row, Color::Blue) } else { plain(row) }]);
+    let cursor = rows.len() + questions.cursor;
+    for (i, (label, description)) in question.options.iter().enumerate() {
+        let tick = match question.multi {
+            true if questions.ticked.contains(&i) => "[x] ",
+            true => "[ ] ",
+            false => "",
+        };
+        // One row each, or the cursor's place would be another.
+        let label = visible(label).replace('\n', " ");
+        let mut row = choice(&format!("{}. {tick}{label}", i + 1), i == questions.cursor);
+        if !description.is_empty() {
+            row.push(dim(format!("  {}", visible(description).replace('\n', " "))));
+        }
+        rows.push(row);
     }
+    rows.push(vec![]);
+    let keys = if question.multi { "space or a number ticks, enter goes on" } else { "enter or a number" };
+    rows.push(vec![dim(format!("   {keys} · esc to decline · or answer in the chat"))]);
+    (rows, cursor, 1)
+}
+
+fn command_rows(
+    mut rows: Vec<Row>,
+    command: &str,
+    no_chosen: bool,
+    width: usize,
+) -> (Vec<Row>, usize, usize) {
+    rows.push(vec![colored("─".repeat(width), Color::Blue)]);
+    rows.push(title(" Run this command?".to_owned()));
+    rows.push(vec![]);
+    for line in wrap(&visible(command), width.saturating_sub(6)).into_iter().take(COMPOSER_ROWS) {
+        rows.push(vec![plain(format!("   {line}"))]);
+    }
+    rows.push(vec![]);
+    let cursor = rows.len() + usize::from(no_chosen);
+    rows.push(choice("1. Yes", !no_chosen));
+    rows.push(choice("2. No", no_chosen));
     rows.push(vec![]);
     rows.push(vec![dim("   ↑/↓ and enter, or 1 and 2 · esc for no")]);
     (rows, cursor, 1)

@@ -1,6 +1,7 @@
 //! The small language in prompts: one directive a line, `>>` first. Pure.
 
-use serde_json::Value;
+use crate::dialog::Question;
+use serde_json::{Map, Value};
 
 /// What the daemon puts before a message.
 const CHAT_PREFIX: &str = "[Leo Chat] ";
@@ -24,6 +25,8 @@ pub(crate) enum Step {
     },
     /// Ask for permission, then run a command.
     Run(String),
+    /// Ask questions, as Claude's `AskUserQuestion`.
+    Questions(Value),
     /// End the turn as a harness does whose model cannot be reached.
     Fail(String),
     /// End the process.
@@ -71,20 +74,25 @@ fn directive(line: &str) -> Step {
         "run" => Step::Run(rest.to_owned()),
         "crash" if rest.is_empty() => Step::Crash(1),
         "crash" => rest.parse().map_or_else(|_| bad("expected an exit code, from 0 to 255"), Step::Crash),
-        "tool" => {
-            let (name, json) = split(rest);
-            let arguments = if json.is_empty() {
-                Ok(Value::Object(serde_json::Map::new()))
-            } else {
-                serde_json::from_str(json)
-            };
-            match arguments {
-                _ if name.is_empty() => bad("expected a tool's name"),
-                Ok(arguments) => Step::Tool { name: name.to_owned(), arguments },
-                Err(e) => bad(&format!("the arguments are not JSON: {e}")),
-            }
-        }
+        "ask" => tool("leo_chat_ask", rest).unwrap_or_else(|why| bad(&why)),
+        "questions" => match serde_json::from_str(rest) {
+            Ok(json) if Question::list(&json).is_some() => Step::Questions(json),
+            Ok(_) => bad("expected [{\"question\": …, \"options\": [{\"label\": …}, …]}, …]"),
+            Err(e) => bad(&format!("the questions are not JSON: {e}")),
+        },
+        "tool" => match split(rest) {
+            ("", _) => bad("expected a tool's name"),
+            (name, json) => tool(name, json).unwrap_or_else(|why| bad(&why)),
+        },
         _ => bad("there is no such directive; send help to see them all"),
+    }
+}
+
+fn tool(name: &str, json: &str) -> Result<Step, String> {
+    let arguments = if json.is_empty() { Ok(Value::Object(Map::new())) } else { serde_json::from_str(json) };
+    match arguments {
+        Ok(arguments) => Ok(Step::Tool { name: name.to_owned(), arguments }),
+        Err(e) => Err(format!("the arguments are not JSON: {e}")),
     }
 }
 
@@ -105,7 +113,12 @@ Put one directive on a line, and as many lines as you like:
 >>tool NAME {JSON}     call one of Leo's tools, such as
                        >>tool leo_chat_post {\"text\": \"hello\"}
                        >>tool leo_chat_history {\"limit\": 5}
->>run COMMAND          ask you for permission, then really run it
+>>ask {JSON}           ask you in the chat and wait, such as
+                       >>ask {\"question\": \"Ship it?\", \"options\": [\"Yes\", \"No\"]}
+>>questions [JSON]     ask you here and in the chat, whichever you answer first, such as
+                       >>questions [{\"question\": \"Which size?\", \"header\": \"Size\",
+                         \"options\": [{\"label\": \"S\"}, {\"label\": \"L\"}]}] (on one line)
+>>run COMMAND          ask you for permission, here and in the chat, then really run it
 >>fail TEXT            end the turn with an error
 >>crash CODE           exit, to see Leo start me again
 
@@ -153,12 +166,25 @@ mod tests {
             (">>tool", "expected a tool's name"),
             (">>tool x {", "not JSON"),
             (">>run", "expected a command"),
+            (">>ask {", "not JSON"),
+            (">>questions {}", "expected [{"),
+            (">>questions [", "not JSON"),
             (">>crash 256", "exit code"),
             (">>dance", "no such directive"),
         ] {
             let [Step::Bad(text)] = &script(line)[..] else { panic!("{line}") };
             assert!(text.contains(why) && text.starts_with(line), "{text}");
         }
+    }
+
+    #[test]
+    fn questions_and_asks() {
+        let steps = script(
+            ">>ask {\"question\": \"Ship it?\"}\n>>questions [{\"question\": \"Which?\", \"options\": [{\"label\": \"a\"}]}]",
+        );
+        let Step::Tool { name, arguments } = &steps[0] else { panic!("{steps:?}") };
+        assert_eq!((name.as_str(), arguments), ("leo_chat_ask", &json!({"question": "Ship it?"})));
+        assert_eq!(steps[1], Step::Questions(json!([{"question": "Which?", "options": [{"label": "a"}]}])));
     }
 
     #[test]

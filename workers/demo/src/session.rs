@@ -1,6 +1,7 @@
 //! The session: its id, its transcript in the shape that Claude's has, and the file that tells the
 //! daemon what the agent is doing.
 
+use leo_ipc::Time;
 use serde_json::{Value, json};
 use std::{
     fs::{self, File, OpenOptions},
@@ -19,6 +20,8 @@ pub(crate) enum Status {
     Busy,
     /// A permission dialog is open.
     Waiting,
+    /// A dialog with questions is open.
+    Asking,
 }
 
 /// The session, shared between the terminal and the running turn.
@@ -33,6 +36,8 @@ pub(crate) struct Session {
 struct Inner {
     id: String,
     status: Status,
+    /// When it became that, in milliseconds since 1970.
+    changed_at_ms: i64,
     draft: bool,
     /// Nothing is written before the terminal is ready, nor after the end.
     shown: bool,
@@ -43,7 +48,13 @@ impl Session {
     /// the transcripts.
     pub(crate) fn new(file: Option<PathBuf>, resume: Option<String>) -> Session {
         let id = resume.unwrap_or_else(new_id);
-        let inner = Inner { id, status: Status::Idle, draft: false, shown: false };
+        let inner = Inner {
+            id,
+            status: Status::Idle,
+            changed_at_ms: Time::now().millis(),
+            draft: false,
+            shown: false,
+        };
         Session { file, inner: Mutex::new(inner) }
     }
 
@@ -89,6 +100,7 @@ impl Session {
         let mut inner = self.lock();
         if inner.status != status {
             inner.status = status;
+            inner.changed_at_ms = Time::now().millis();
             self.write(&inner);
         }
     }
@@ -111,14 +123,17 @@ impl Session {
             "status": match inner.status {
                 Status::Idle => "idle",
                 Status::Busy => "busy",
-                Status::Waiting => "waiting",
+                Status::Waiting | Status::Asking => "waiting",
             },
+            "statusUpdatedAt": inner.changed_at_ms,
             "draft": inner.draft,
             "transcript": self.transcript_of(&inner.id),
             "version": env!("CARGO_PKG_VERSION"),
         });
-        if inner.status == Status::Waiting {
-            state["waitingFor"] = Value::from("permission prompt");
+        match inner.status {
+            Status::Waiting => state["waitingFor"] = Value::from("permission prompt"),
+            Status::Asking => state["waitingFor"] = Value::from("input needed"),
+            Status::Idle | Status::Busy => {}
         }
         // The daemon then sees no session, which it takes for an agent that does not respond.
         let _ = replace(file, state.to_string().as_bytes());
@@ -194,6 +209,10 @@ mod tests {
         session.set_draft(true);
         assert_eq!(read(&file)["waitingFor"], "permission prompt");
         assert_eq!(read(&file)["draft"], true);
+        session.set_status(Status::Asking);
+        assert_eq!(read(&file)["status"], "waiting");
+        assert_eq!(read(&file)["waitingFor"], "input needed");
+        assert!(read(&file)["statusUpdatedAt"].as_i64().unwrap() > 0);
         session.set_status(Status::Idle);
         assert!(read(&file).get("waitingFor").is_none());
         session.renew();

@@ -1,6 +1,8 @@
 //! Turns: what happens between a prompt and its answer, on a thread of its own so that the terminal
 //! stays awake. The hooks fire in Claude's order.
 
+mod permission;
+
 use crate::{
     app::{Block, TurnEvent},
     hooks::Hooks,
@@ -185,6 +187,11 @@ impl Turns {
                         return End::Interrupted;
                     }
                 }
+                Step::Questions(list) => {
+                    if !self.questions(prompt_id, &list) {
+                        return End::Interrupted;
+                    }
+                }
                 Step::Fail(text) => return End::Failed(text),
                 Step::Crash(code) => {
                     // As a crash is: no hook, no tidying up, except of the person's terminal.
@@ -202,7 +209,7 @@ impl Turns {
         // The name as a person may have seen it in Claude is good too.
         let name = name.strip_prefix("mcp__leo__").unwrap_or(name);
         let use_id = new_id();
-        let mut fields = json!({
+        let fields = json!({
             "tool_name": format!("mcp__leo__{name}"), "tool_input": arguments, "tool_use_id": use_id
         });
         self.print(Block::Tool { name: name.to_owned(), detail: arguments.to_string() });
@@ -215,9 +222,8 @@ impl Turns {
         };
         match result {
             Ok(text) => {
-                fields["tool_response"] = Value::from(text.as_str());
-                self.print(Block::Output(text));
-                self.fire("PostToolUse", Some(prompt_id), &fields);
+                self.print(Block::Output(text.clone()));
+                self.used(prompt_id, &fields, Value::from(text));
             }
             Err(CallError::Interrupted) => return false,
             Err(error) => {
@@ -227,44 +233,37 @@ impl Turns {
                 {
                     text = format!("{text}; there are {}", names.join(", "));
                 }
-                fields["error"] = Value::from(text.as_str());
-                self.print(Block::Error(text));
-                self.fire("PostToolUseFailure", Some(prompt_id), &fields);
+                self.print(Block::Error(text.clone()));
+                self.failed(prompt_id, &fields, text);
             }
         }
         true
     }
 
-    /// Asks, then runs a command between its hooks; false when a person said no or interrupted it.
-    fn command(&self, prompt_id: &str, command: &str) -> bool {
-        let mut fields = json!({
-            "tool_name": "Bash", "tool_input": { "command": command }, "tool_use_id": new_id()
+    /// A tool has done its work.
+    fn used(&self, prompt_id: &str, fields: &Value, response: Value) {
+        let mut fields = fields.clone();
+        fields["tool_response"] = response;
+        self.fire("PostToolUse", Some(prompt_id), &fields);
+        self.batch(prompt_id, &fields, &fields["tool_response"]);
+    }
+
+    /// A tool has failed.
+    fn failed(&self, prompt_id: &str, fields: &Value, error: String) {
+        let mut fields = fields.clone();
+        let response = Value::from(error.as_str());
+        fields["error"] = Value::from(error);
+        self.fire("PostToolUseFailure", Some(prompt_id), &fields);
+        self.batch(prompt_id, &fields, &response);
+    }
+
+    /// All tools of one step are done: there is always one.
+    fn batch(&self, prompt_id: &str, fields: &Value, response: &Value) {
+        let call = json!({
+            "tool_name": fields["tool_name"], "tool_input": fields["tool_input"],
+            "tool_use_id": fields["tool_use_id"], "tool_response": response,
         });
-        self.print(Block::Tool { name: "run".to_owned(), detail: command.to_owned() });
-        self.fire("PreToolUse", Some(prompt_id), &fields);
-        let (answer, allowed) = sync_channel(1);
-        self.session.set_status(Status::Waiting);
-        let asked = self.ui.send(TurnEvent::Ask { command: command.to_owned(), answer });
-        // A dialog that can no longer be answered was not allowed.
-        let allowed = asked.is_ok() && allowed.recv().unwrap_or(false);
-        self.session.set_status(Status::Busy);
-        if !allowed {
-            return false;
-        }
-        let Some((code, output)) = run(command, &self.stop) else { return false };
-        let text = if output.trim().is_empty() { "(no output)".to_owned() } else { output.clone() };
-        self.print(Block::Output(text));
-        if code == Some(0) {
-            fields["tool_response"] = json!({ "stdout": output, "stderr": "", "interrupted": false });
-            self.fire("PostToolUse", Some(prompt_id), &fields);
-        } else {
-            let error =
-                code.map_or_else(|| "Killed by a signal".to_owned(), |code| format!("Exit code {code}"));
-            self.print(Block::Error(error.clone()));
-            fields["error"] = Value::from(error);
-            self.fire("PostToolUseFailure", Some(prompt_id), &fields);
-        }
-        true
+        self.fire("PostToolBatch", Some(prompt_id), &json!({ "tool_calls": [call] }));
     }
 }
 

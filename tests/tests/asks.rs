@@ -45,6 +45,30 @@ async fn no_hook_is_left(leo: &Leo) -> Result<()> {
     wait_for("no hook process to be left", || async { (hooks_below(leo).ok()? == 0).then_some(()) }).await
 }
 
+/// Answers a dialog in the terminal: presses a key while `dialog` is on the screen, again after a second,
+/// since Claude can ignore a key in the instant in which a dialog appears. A key too many would be a
+/// draft in the composer, and is cleared.
+async fn press_until<T, Fut>(leo: &Leo, dialog: &str, keys: &[&str], done: impl Fn() -> Fut) -> Result<T>
+where
+    Fut: Future<Output = Option<T>>,
+{
+    let looks = std::cell::Cell::new(0u32);
+    let over = wait_for("the terminal's answer to count", || async {
+        if let Some(value) = done().await {
+            return Some(value);
+        }
+        let on_screen = leo.tmux.screen(PANE).ok()?.contains(dialog);
+        if on_screen && looks.replace(looks.get() + 1).is_multiple_of(50) {
+            leo.tmux.keys(PANE, keys).ok()?;
+        }
+        None
+    })
+    .await
+    .with_context(|| format!("{}\n{}", leo.tmux.screen(PANE).unwrap_or_default(), leo.log()))?;
+    leo.tmux.keys(PANE, &["C-u"])?;
+    Ok(over)
+}
+
 async fn claude(test: &str) -> Result<Option<(Leo, Model)>> {
     let model = Model::start().await?;
     Ok(Leo::with_claude(&model, test).await?.map(|leo| (leo, model)))
@@ -94,19 +118,10 @@ async fn a_permission_answered_in_the_terminal() -> Result<()> {
         api.send(AGENT, &format!(">>tool Bash {{\"command\":\"touch {file}\"}}\n>>say done")).await?;
         let prompt = card(&api, AGENT, &known).await?;
         known.push(id(&prompt));
-        wait_for("the dialog", || async {
-            leo.tmux.screen(PANE).ok()?.contains("Do you want to proceed?").then_some(())
-        })
-        .await?;
-        let over = wait_for("the card to be settled", || async {
-            // A key pressed in the instant in which the dialog appears can be ignored by Claude.
-            if leo.tmux.screen(PANE).ok()?.contains("Do you want to proceed?") {
-                leo.tmux.keys(PANE, &[keys]).ok()?;
-            }
+        let over = press_until(&leo, "Do you want to proceed?", &[keys], || async {
             api.message(AGENT, &id(&prompt)).await.ok().filter(|m| m["state"] != "open")
         })
-        .await
-        .with_context(|| leo.log())?;
+        .await?;
         ensure!(
             over["state"] == "answered" && over["answer"]["values"] == json!(["terminal"]),
             "{how}: {over}"
@@ -222,13 +237,8 @@ async fn question_contract() -> Result<()> {
     let closed = api.ask(Method::POST, &path, None).await?;
     ensure!(closed.status == 200 && closed.data()["closed_reason"] == "dismissed", "{closed:?}");
     no_hook_is_left(&leo).await?;
-    wait_for("the answer in the terminal", || async {
-        if leo.tmux.screen(PANE).ok()?.contains("Which size?") {
-            leo.tmux.keys(PANE, &["1"]).ok()?;
-        }
-        api.reply(AGENT, &sent).await.ok().flatten()
-    })
-    .await?;
+    press_until(&leo, "Enter to select", &["1"], || async { api.reply(AGENT, &sent).await.ok().flatten() })
+        .await?;
 
     // What does not fit a card is the ordinary prompt.
     let five: Vec<Value> = (0..5).map(|n| question(&format!("Question {n}?"), false, &["a", "b"])).collect();

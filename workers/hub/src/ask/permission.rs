@@ -146,6 +146,9 @@ pub(crate) fn gone(tx: &mut Tx<'_>, request: &PermissionGone) -> Outcome<()> {
     let who = agent::authenticate_any(tx.db, &token_hash(&request.token))?;
     if let Some(ask) = store::by_hook(tx.db, request.hook_key.as_str())?.filter(|ask| ask.agent == who.name) {
         store::settle(tx, &ask, &Settlement::of(Event::Terminal))?;
+        // Claude ends a hook only when the terminal has decided: what an app answered in the same
+        // instant did not count.
+        store::terminal_was_first(tx, &ask)?;
     }
     Ok(())
 }

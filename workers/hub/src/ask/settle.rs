@@ -30,8 +30,17 @@ pub(crate) fn by_hook(tx: &mut Tx<'_>, agent: &AgentName, event: &HookEvent, at_
     }
 }
 
-/// A tool that has run, or was answered for, needs no permission any more.
+/// A tool that has run, or was answered for, needs no permission any more. One that ran although an app
+/// denied it was allowed in the terminal an instant before.
 fn tools(tx: &mut Tx<'_>, agent: &AgentName, event: &HookEvent) -> Outcome<()> {
+    if let (Some(id), "PostToolUse" | "PostToolUseFailure") = (&event.tool_use_id, event.name.as_str()) {
+        let denied = "agent = ?1 AND tool_use_id = ?2 AND kind = 'permission' AND state = 'answered'";
+        for ask in store::all(tx.db, denied, &[&agent.as_str(), id])? {
+            if ask.answer.as_ref().is_some_and(|answer| answer.values == ["deny"]) {
+                store::terminal_was_first(tx, &ask)?;
+            }
+        }
+    }
     for id in event.tool_use_id.iter().chain(&event.tool_use_ids) {
         let mut over =
             store::all(tx.db, "agent = ?1 AND state = 'open' AND tool_use_id = ?2", &[&agent.as_str(), id])?;

@@ -166,7 +166,7 @@ impl Settlement<'_> {
 /// Settles an ask if it is open; says whether this did it.
 pub(crate) fn settle(tx: &mut Tx<'_>, ask: &Ask, settlement: &Settlement<'_>) -> Outcome<bool> {
     let next = machine::step(ask.kind, ask.state, settlement.event)?;
-    let terminal = AnswerBody { values: vec!["terminal".to_owned()], ..AnswerBody::default() };
+    let terminal = terminal();
     let (state, answer, by, reason) = match next {
         Next::Same => return Ok(false),
         Next::Answered => (State::Answered, settlement.answer.as_ref(), settlement.by, None),
@@ -193,6 +193,25 @@ pub(crate) fn settle(tx: &mut Tx<'_>, ask: &Ask, settlement: &Settlement<'_>) ->
     let change = if state == State::Answered { "answer" } else { "state" };
     message::emit_changed(tx, &ask.message_id, change)?;
     Ok(true)
+}
+
+/// Sets right who was first: the harness shows that the terminal had decided before the app's answer
+/// reached it, so the card must say what really ran.
+pub(crate) fn terminal_was_first(tx: &mut Tx<'_>, ask: &Ask) -> Outcome<()> {
+    let changed = tx.db.execute(
+        "UPDATE asks SET answer = ?2, answered_by = 'terminal'
+         WHERE message_id = ?1 AND state = 'answered' AND answered_by <> 'terminal'",
+        rusqlite::params![ask.message_id.as_str(), text_of(Some(&terminal()))],
+    )?;
+    if changed > 0 {
+        message::emit_changed(tx, &ask.message_id, "answer")?;
+    }
+    Ok(())
+}
+
+/// The answer of a card that was settled in the terminal.
+fn terminal() -> AnswerBody {
+    AnswerBody { values: vec!["terminal".to_owned()], ..AnswerBody::default() }
 }
 
 /// Puts an ask's parts into its message.

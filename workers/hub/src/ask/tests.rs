@@ -389,6 +389,37 @@ async fn a_dialog_that_was_left_settles_what_had_opened_before() {
 }
 
 #[tokio::test]
+async fn a_card_says_what_really_ran_when_both_surfaces_answered_at_once() {
+    let bed = Arc::new(bed().await);
+    let input = json!({"command": "touch x"});
+    bed.hook("t1", tool("PreToolUse", "u1", &input)).await.unwrap();
+    let hook = prompt(&bed, "h1", "Bash", input.clone());
+    let shown = card(&bed, 1).await;
+    bed.answer(&shown.id, json!({"values": ["deny"]}), "a").await.unwrap();
+    hook.await.unwrap().unwrap();
+    bed.later_hook(tool("PostToolUse", "u1", &input)).await;
+    assert_eq!(bed.message(&shown.id).await.answered_by.as_deref(), Some("terminal"), "it ran");
+
+    let hook = prompt(&bed, "h2", "Bash", json!({"command": "touch y"}));
+    let shown = card(&bed, 2).await;
+    bed.answer(&shown.id, json!({"values": ["allow"]}), "b").await.unwrap();
+    hook.await.unwrap().unwrap();
+    bed.ask(PermissionGone { hook_key: "h2".into(), token: "t1".into() }).await.unwrap();
+    assert_eq!(
+        bed.message(&shown.id).await.answered_by.as_deref(),
+        Some("terminal"),
+        "Claude ended the hook"
+    );
+
+    let hook = prompt(&bed, "h3", "Bash", json!({"command": "touch z"}));
+    let shown = card(&bed, 3).await;
+    bed.answer(&shown.id, json!({"values": ["allow"]}), "c").await.unwrap();
+    hook.await.unwrap().unwrap();
+    bed.later_hook(tool("PostToolUse", "u3", &json!({"command": "touch z"}))).await;
+    assert_eq!(bed.message(&shown.id).await.answered_by.as_deref(), Some("operator"), "allowed and ran");
+}
+
+#[tokio::test]
 async fn a_hook_that_claude_ended_was_answered_in_the_terminal() {
     let bed = Arc::new(bed().await);
     let hook = prompt(&bed, "h1", "Bash", json!({"command": "a"}));

@@ -411,3 +411,93 @@ async fn two_surfaces() -> Result<()> {
     })
     .await
 }
+
+/// A background subagent's prompt: the harness draws no dialog while our hook holds it, and the card says
+/// so and by whom it is asked.
+#[tokio::test]
+async fn a_subagents_prompt() -> Result<()> {
+    let Some((leo, _model)) = claude("a_subagents_prompt").await? else { return Ok(()) };
+    let api = leo.api().await?;
+    let task = json!({
+        "description": "make a file",
+        "subagent_type": "general-purpose",
+        "prompt": ">>tool Bash {\"command\":\"touch by-subagent\"}\n>>say the subagent is done",
+    });
+    api.send(AGENT, &format!(">>tool Agent {task}\n>>say started")).await?;
+    let prompt = card(&api, AGENT, &[]).await.with_context(|| leo.tmux.screen(PANE).unwrap_or_default())?;
+    ensure!(prompt["permission"]["agent_type"] == "general-purpose", "{prompt}");
+    ensure!(prompt["permission"]["in_terminal"] == false, "{prompt}");
+    ensure!(!leo.tmux.screen(PANE)?.contains("Do you want to proceed?"), "no dialog while the card is open");
+    ensure!(
+        answer(&api, AGENT, &id(&prompt), json!({ "values": ["allow"], "text": "" })).await?.status == 200
+    );
+    wait_for("the subagent's tool to run", || async {
+        leo.work().join("by-subagent").exists().then_some(())
+    })
+    .await?;
+    no_hook_is_left(&leo).await
+}
+
+/// Claude's own questions answered in the terminal first: the card says so, and the model reads that
+/// answer.
+#[tokio::test]
+async fn a_question_answered_in_the_terminal() -> Result<()> {
+    let Some((leo, model)) = claude("a_question_answered_in_the_terminal").await? else { return Ok(()) };
+    let api = leo.api().await?;
+    let questions = json!([question("Which size?", false, &["L", "M"])]);
+    let call = json!({ "questions": questions });
+    let sent = api.send(AGENT, &format!(">>tool AskUserQuestion {call}\n>>say answered")).await?;
+    let shown = card(&api, AGENT, &[]).await?;
+    let over = press_until(&leo, "Enter to select", &["1"], || async {
+        api.message(AGENT, &id(&shown)).await.ok().filter(|m| m["state"] != "open")
+    })
+    .await?;
+    ensure!(over["answer"]["values"] == json!(["terminal"]) && over["answer"]["answers"].is_null(), "{over}");
+    leo.reply(AGENT, &sent).await?;
+    let told = model.tool_results().pop().context("a result")?;
+    ensure!(told.contains("\"Which size?\"=\"L\""), "{told}");
+    no_hook_is_left(&leo).await
+}
+
+/// The race on the real Claude: what ran is what the card says.
+#[tokio::test]
+async fn two_surfaces_with_claude() -> Result<()> {
+    let Some((leo, _model)) = claude("two_surfaces_with_claude").await? else { return Ok(()) };
+    let api = leo.api().await?;
+    let mut known = Vec::new();
+    let mut by_terminal = 0;
+    for race in 0..12i64 {
+        let file = format!("race-{race}");
+        api.send(AGENT, &format!(">>tool Bash {{\"command\":\"touch {file}\"}}\n>>say over")).await?;
+        let prompt = card(&api, AGENT, &known).await?;
+        known.push(id(&prompt));
+        wait_for("the dialog", || async {
+            leo.tmux.screen(PANE).ok()?.contains("Do you want to proceed?").then_some(())
+        })
+        .await?;
+        // A key takes Claude some tens of milliseconds longer than an answer takes the hook.
+        let lead = (race * 13) - 120;
+        let terminal = async {
+            tokio::time::sleep(std::time::Duration::from_millis(lead.max(0).unsigned_abs())).await;
+            leo.tmux.keys(PANE, &["1"])
+        };
+        let app = async {
+            tokio::time::sleep(std::time::Duration::from_millis((-lead).max(0).unsigned_abs())).await;
+            answer(&api, AGENT, &id(&prompt), json!({ "values": ["deny"], "text": "" })).await
+        };
+        let (pressed, answered) = tokio::join!(terminal, app);
+        pressed?;
+        answered?;
+        // The key is a draft when the app was first.
+        leo.agent_idle(AGENT).await?;
+        leo.tmux.keys(PANE, &["C-u"])?;
+        let over = settled(&api, AGENT, &id(&prompt)).await?;
+        let ran = leo.work().join(&file).exists();
+        let terminal_won = over["answered_by"] == "terminal";
+        ensure!(ran == terminal_won, "{file}: ran {ran}, the card says {over}");
+        by_terminal += i32::from(terminal_won);
+        no_hook_is_left(&leo).await?;
+    }
+    println!("two_surfaces_with_claude: {by_terminal} of 12 won by the terminal");
+    Ok(())
+}

@@ -466,7 +466,7 @@ async fn two_surfaces_with_claude() -> Result<()> {
     let api = leo.api().await?;
     let mut known = Vec::new();
     let mut by_terminal = 0;
-    for race in 0..12i64 {
+    for race in 0..12u64 {
         let file = format!("race-{race}");
         api.send(AGENT, &format!(">>tool Bash {{\"command\":\"touch {file}\"}}\n>>say over")).await?;
         let prompt = card(&api, AGENT, &known).await?;
@@ -475,14 +475,17 @@ async fn two_surfaces_with_claude() -> Result<()> {
             leo.tmux.screen(PANE).ok()?.contains("Do you want to proceed?").then_some(())
         })
         .await?;
-        // A key takes Claude some tens of milliseconds longer than an answer takes the hook.
-        let lead = (race * 13) - 120;
+        // Claude ignores keys for a moment after a dialog has appeared, so the race starts later; and a
+        // key takes it some tens of milliseconds longer than an answer takes the hook.
+        let start = std::time::Duration::from_millis(500);
+        let app_at =
+            start + std::time::Duration::from_millis(race * 12) - std::time::Duration::from_millis(20);
         let terminal = async {
-            tokio::time::sleep(std::time::Duration::from_millis(lead.max(0).unsigned_abs())).await;
+            tokio::time::sleep(start).await;
             leo.tmux.keys(PANE, &["1"])
         };
         let app = async {
-            tokio::time::sleep(std::time::Duration::from_millis((-lead).max(0).unsigned_abs())).await;
+            tokio::time::sleep(app_at).await;
             answer(&api, AGENT, &id(&prompt), json!({ "values": ["deny"], "text": "" })).await
         };
         let (pressed, answered) = tokio::join!(terminal, app);

@@ -248,7 +248,8 @@ async fn the_real_claude_calls_our_tools() -> Result<()> {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let names: Vec<_> = tools.as_array().into_iter().flatten().filter_map(|t| t["name"].as_str()).collect();
-    ensure!(names == ["leo_chat_post", "leo_chat_history"], "{tools}");
+    let ours = ["leo_chat_post", "leo_chat_ask", "leo_chat_ask_withdraw", "leo_chat_history"];
+    ensure!(names == ours, "{tools}");
 
     let call = |tool: &str, arguments: Value| json!({"subtype": "mcp_call", "tool": format!("mcp__leo__{tool}"), "arguments": arguments});
     let posted = control("post", call("leo_chat_post", json!({"text": "from Claude"})))?;

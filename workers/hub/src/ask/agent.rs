@@ -8,7 +8,7 @@ use super::{
 use crate::{
     agent,
     error::{Outcome, unknown_message},
-    message, turn,
+    message,
     writer::Tx,
 };
 use leo_ipc::{
@@ -29,8 +29,6 @@ pub(crate) fn open(tx: &mut Tx<'_>, request: &OpenAsk) -> Outcome<Message> {
     let input = input::parse(request.input.as_ref(), request.options.as_ref())?;
     let timeout = request.timeout_s.filter(|s| *s > 0).and_then(|s| i64::try_from(s).ok());
     let deadline = timeout.map(|s| Time::from_millis(tx.now.millis() + s * 1000));
-    // It has spoken for itself in this turn.
-    turn::mark_posted(tx, &request.agent)?;
     let new = NewAsk {
         agent: &request.agent,
         kind: Kind::Ask,

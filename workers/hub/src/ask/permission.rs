@@ -30,6 +30,13 @@ pub(crate) fn open(tx: &mut Tx<'_>, chat: &Chat, request: &AskPermission) -> Out
             .execute("UPDATE asks SET detached_at = NULL WHERE message_id = ?1", [ask.message_id.as_str()])?;
         return Ok(Some(()));
     }
+    let gone: Option<i64> = tx
+        .db
+        .query_row("SELECT 1 FROM hook_keys WHERE key = ?1", [gone_key(&request.hook_key)], |row| row.get(0))
+        .optional()?;
+    if gone.is_some() {
+        return Ok(None);
+    }
     let asks_a_person = matches!(request.tool_name.as_str(), QUESTIONS_TOOL | "ExitPlanMode");
     if request.permission_mode.as_deref() == Some("bypassPermissions") && !asks_a_person {
         return Ok(None);
@@ -141,10 +148,23 @@ fn answered(ask: &Ask) -> Decision {
     }
 }
 
+fn gone_key(hook_key: &leo_ipc::CallKey) -> String {
+    format!("gone:{hook_key}")
+}
+
 /// The harness ended the hook: the terminal settled the prompt.
 pub(crate) fn gone(tx: &mut Tx<'_>, request: &PermissionGone) -> Outcome<()> {
     let who = agent::authenticate_any(tx.db, &token_hash(&request.token))?;
-    if let Some(ask) = store::by_hook(tx.db, request.hook_key.as_str())?.filter(|ask| ask.agent == who.name) {
+    let found = store::by_hook(tx.db, request.hook_key.as_str())?;
+    if found.is_none() {
+        // The two come over connections of their own: the end may be heard before the prompt, which
+        // must not open a card then.
+        tx.db.execute(
+            "INSERT INTO hook_keys (key, at) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
+            rusqlite::params![gone_key(&request.hook_key), tx.now.millis()],
+        )?;
+    }
+    if let Some(ask) = found.filter(|ask| ask.agent == who.name) {
         store::settle(tx, &ask, &Settlement::of(Event::Terminal))?;
         // Claude ends a hook only when the terminal has decided: what an app answered in the same
         // instant did not count.

@@ -430,6 +430,15 @@ async fn a_hook_that_claude_ended_was_answered_in_the_terminal() {
 }
 
 #[tokio::test]
+async fn a_prompt_whose_end_was_heard_first_opens_no_card() {
+    let bed = Arc::new(bed().await);
+    bed.ask(PermissionGone { hook_key: "h1".into(), token: "t1".into() }).await.unwrap();
+    let hook = prompt(&bed, "h1", "Bash", json!({"command": "a"}));
+    assert_eq!(hook.await.unwrap().unwrap(), Decision::Nothing {});
+    assert!(bed.thread().await.is_empty());
+}
+
+#[tokio::test]
 async fn a_prompt_survives_a_restart_when_its_hook_comes_back() {
     let bed = Arc::new(bed().await);
     let hook = prompt(&bed, "h1", "Bash", json!({"command": "a"}));

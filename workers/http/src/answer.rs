@@ -105,11 +105,15 @@ fn status_of(code: &str) -> StatusCode {
         | "already_settled"
         | "agent_exists"
         | "agent_changed"
+        | "agent_failed_to_start"
+        | "agent_not_running"
         | "conflict"
+        | "in_doubt"
         | "not_failed"
         | "not_open"
         | "not_pending"
         | "not_running"
+        | "stale_attempt"
         | "stale_launch"
         | "stale_view" => StatusCode::CONFLICT,
         "attachment_pruned" => StatusCode::GONE,

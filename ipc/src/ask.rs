@@ -19,6 +19,8 @@ pub const MAX_LABEL: usize = 200;
 pub const MAX_DESCRIPTION: usize = 500;
 /// Longest deadline that an agent may give its ask, in seconds.
 pub const MAX_TIMEOUT_S: u64 = 3600;
+/// Deadline of an ask from a headless run that gives none, in seconds (seed 001, "Ask lifecycle").
+pub const RUN_TIMEOUT_S: u64 = 300;
 /// Most questions of one questions card.
 pub const MAX_QUESTIONS: usize = 4;
 
@@ -191,9 +193,23 @@ pub struct OpenAsk {
     /// Shorthand for buttons.
     #[serde(default)]
     pub options: Option<Value>,
-    /// Seconds until it expires; none or 0 waits for as long as it takes.
+    /// Seconds until it expires; none or 0 waits for as long as it takes, in a headless run for
+    /// [`RUN_TIMEOUT_S`].
     #[serde(default)]
     pub timeout_s: Option<u64>,
+    /// The headless run that asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<Run>,
+}
+
+/// The headless run that an agent's process belongs to (`LEO_TASK`, `LEO_RUN_ID`): it has no agent to
+/// hand a late answer to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// The task.
+    pub task: String,
+    /// The run.
+    pub run_id: String,
 }
 
 /// Waits for the end of an ask; answered when it is settled. A caller that stops waiting cancels the

@@ -25,6 +25,9 @@ pub enum FromShim {
         /// Whether the caller is a dispatched subagent, which may not use the tools.
         #[serde(default)]
         dispatched: bool,
+        /// The headless run that the harness is, if it is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        run: Option<crate::ask::Run>,
     },
     /// One JSON-RPC message from the harness.
     Line {

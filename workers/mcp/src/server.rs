@@ -165,7 +165,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_the_answer_of_its_call() {
-        let caller = Caller { agent: "a".parse().unwrap(), launch: "l".into(), cwd: None, dispatched: false };
+        let caller = Caller {
+            agent: "a".parse().unwrap(),
+            launch: "l".into(),
+            cwd: None,
+            dispatched: false,
+            run: None,
+        };
         let hub = Client::new("/nowhere".into(), Role::Worker, Generation(0));
         let server = Server::new(caller, hub, CancellationToken::new());
         let result = server.answer(&Panics, JsonObject::new(), CallKey::fresh(), Duration::ZERO).await;

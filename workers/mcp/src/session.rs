@@ -91,13 +91,13 @@ async fn authenticate(
         .await
         .map_err(|_| IpcError::Deadline { ms: TOKEN_DEADLINE.as_secs() * 1000 })??
         .ok_or(IpcError::Closed)?;
-    let FromShim::Token { token, cwd, dispatched } = codec::decode(&first)? else {
+    let FromShim::Token { token, cwd, dispatched, run } = codec::decode(&first)? else {
         return Err(IpcError::Undecodable { what: "the first frame is not a token".to_owned() });
     };
     let denied = match hub.call(AuthAgent { token_hash: token_hash(&token) }, AUTH_WITHIN).await {
         Ok(AgentIdentity { name, launch }) if name == *agent => {
             say(socket, &ToShim::Welcome {}).await?;
-            return Ok(Some(Caller { agent: name, launch, cwd: cwd.map(PathBuf::from), dispatched }));
+            return Ok(Some(Caller { agent: name, launch, cwd: cwd.map(PathBuf::from), dispatched, run }));
         }
         Ok(_) => "this token belongs to another agent",
         Err(IpcError::Fault(fault)) if fault.code == "unauthorized" => {

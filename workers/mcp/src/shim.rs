@@ -13,7 +13,7 @@ mod state;
 
 use crate::tools;
 use input::Line;
-use leo_ipc::{AgentName, CallKey, ExitCode, mcp::FromShim, paths::Home};
+use leo_ipc::{AgentName, CallKey, ExitCode, ask::Run, mcp::FromShim, paths::Home};
 use link::{Link, Writer};
 use serde_json::Value;
 use state::{Action, Event, State};
@@ -89,6 +89,7 @@ fn link_from_env() -> Result<Link, String> {
         token: needed("LEO_API_TOKEN")?,
         cwd: std::env::current_dir().ok().and_then(|dir| dir.to_str().map(str::to_owned)),
         dispatched: env("LEO_DISPATCH_ID").is_some(),
+        run: env("LEO_TASK").zip(env("LEO_RUN_ID")).map(|(task, run_id)| Run { task, run_id }),
     };
     Ok(Link { socket: home.mcp_socket(&agent), token })
 }

@@ -26,6 +26,8 @@ pub(crate) struct Caller {
     pub(crate) cwd: Option<PathBuf>,
     /// Whether the caller is a dispatched subagent.
     pub(crate) dispatched: bool,
+    /// The headless run that calls.
+    pub(crate) run: Option<leo_ipc::ask::Run>,
 }
 
 /// One call.

@@ -152,6 +152,7 @@ pub(crate) async fn ask(
                 input: body.input,
                 options: body.options,
                 timeout_s: body.timeout_s,
+                run: None,
             };
             app.hub.call(open, HUB_DEADLINE).await?.id
         }

@@ -13,7 +13,7 @@ use crate::{
 };
 use leo_ipc::{
     AgentName, Fault, MessageId, Time,
-    ask::{AskResult, OpenAsk, StopWaiting, WaitAsk, WithdrawAsk},
+    ask::{AskResult, OpenAsk, RUN_TIMEOUT_S, StopWaiting, WaitAsk, WithdrawAsk},
     chat::Message,
 };
 use rusqlite::Connection;
@@ -27,7 +27,9 @@ pub(crate) fn open(tx: &mut Tx<'_>, request: &OpenAsk) -> Outcome<Message> {
     }
     input::question(&request.question, request.timeout_s)?;
     let input = input::parse(request.input.as_ref(), request.options.as_ref())?;
-    let timeout = request.timeout_s.filter(|s| *s > 0).and_then(|s| i64::try_from(s).ok());
+    let given = request.timeout_s.filter(|s| *s > 0);
+    // A headless run has no agent to hand a late answer to: it cannot wait for ever.
+    let timeout = given.or(request.run.as_ref().map(|_| RUN_TIMEOUT_S)).and_then(|s| i64::try_from(s).ok());
     let deadline = timeout.map(|s| Time::from_millis(tx.now.millis() + s * 1000));
     let new = NewAsk {
         agent: &request.agent,
@@ -38,6 +40,7 @@ pub(crate) fn open(tx: &mut Tx<'_>, request: &OpenAsk) -> Outcome<Message> {
         deadline,
         opened_ms: tx.now.millis(),
         dedupe: &dedupe,
+        run: request.run.as_ref(),
         hook: None,
     };
     store::open(tx, &new)

@@ -79,6 +79,7 @@ pub(crate) fn open(tx: &mut Tx<'_>, chat: &Chat, request: &AskPermission) -> Out
         deadline: Some(Time::from_millis(deadline)),
         opened_ms: request.at_ms,
         dedupe: &dedupe,
+        run: None,
         hook: Some(hook),
     };
     store::open(tx, &new)?;

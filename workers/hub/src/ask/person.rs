@@ -56,14 +56,16 @@ pub(crate) fn answer(tx: &mut Tx<'_>, request: &AnswerAsk) -> Outcome<Message> {
     if !store::settle(tx, &ask, &settlement)? {
         return Err(settled_before(tx, &request.message_id)?);
     }
-    if ask.kind == Kind::Ask {
+    let message = message::load(tx.db, &request.message_id)?;
+    // Asks of a task run are not delivered; resuming returns their answer.
+    if ask.kind == Kind::Ask && message.task.is_none() {
         let late_at = tx.now.millis() + if ask.waiter.is_some() { COLLECT_MS } else { 0 };
         tx.db.execute(
             "UPDATE asks SET late_at = ?2 WHERE message_id = ?1",
             rusqlite::params![request.message_id.as_str(), late_at],
         )?;
     }
-    message::load(tx.db, &request.message_id)
+    Ok(message)
 }
 
 /// Closes a questions card without an answer.

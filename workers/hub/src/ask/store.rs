@@ -9,7 +9,7 @@ use crate::{
 };
 use leo_ipc::{
     AgentName, MessageId, Time,
-    ask::{AnswerBody, AskResult, ClosedReason, Input, Permission},
+    ask::{AnswerBody, AskResult, ClosedReason, Input, Permission, Run},
     chat::{Direction, Message, MessageKind, MessageState},
 };
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -96,6 +96,7 @@ pub(crate) struct NewAsk<'a> {
     pub(crate) deadline: Option<Time>,
     pub(crate) opened_ms: i64,
     pub(crate) dedupe: &'a str,
+    pub(crate) run: Option<&'a Run>,
     pub(crate) hook: Option<Hook<'a>>,
 }
 
@@ -123,6 +124,12 @@ pub(crate) fn open(tx: &mut Tx<'_>, new: &NewAsk<'_>) -> Outcome<Message> {
         dedupe: Some(new.dedupe),
     };
     let id = message::insert(tx, &row)?;
+    if let Some(run) = new.run {
+        tx.db.execute(
+            "UPDATE messages SET task = ?2, run_id = ?3 WHERE id = ?1",
+            [id.as_str(), &run.task, &run.run_id],
+        )?;
+    }
     let hook = new.hook.as_ref();
     tx.db.execute(
         "INSERT INTO asks (message_id, agent, kind, state, opened_ms, deadline, input, permission, hook_key, tool_name,

@@ -9,7 +9,7 @@ use leo_ipc::{
     agent::{Activity, AgentPatch, Desired, ReportAgent, SetDesired},
     ask::{
         AnswerAsk, AnswerBody, AskPermission, AskResult, ClosedReason, Decision, DismissAsk, OpenAsk,
-        PermissionGone, StopWaiting, WaitAsk, WithdrawAsk,
+        PermissionGone, Run, StopWaiting, WaitAsk, WithdrawAsk,
     },
     chat::{Message, MessageState},
     hook::HookEvent,
@@ -31,6 +31,7 @@ impl Bed {
             input: None,
             options: Some(json!([{"value": "y", "label": "Yes"}, {"value": "n", "label": "No"}])),
             timeout_s,
+            run: None,
         })
         .await
         .unwrap()
@@ -275,6 +276,32 @@ async fn clock_walk() {
     assert!(result.timed_out && result.values.is_empty());
     bed.tick().await;
     assert!(bed.next().await.delivery.is_none(), "what expired is not delivered");
+}
+
+#[tokio::test]
+async fn an_ask_of_a_headless_run_keeps_a_300_second_deadline_and_is_not_delivered() {
+    let bed = bed().await;
+    let open = |key: &str, timeout_s| OpenAsk {
+        agent: a(),
+        launch: None,
+        call_key: key.into(),
+        question: "Go on?".into(),
+        input: Some(json!({"type": "text"})),
+        options: None,
+        timeout_s,
+        run: Some(Run { task: "news".into(), run_id: "r1".into() }),
+    };
+    let ask = bed.ask(open("k1", None)).await.unwrap();
+    assert_eq!((ask.task.as_deref(), ask.run_id.as_deref()), (Some("news"), Some("r1")));
+    assert_eq!(ask.deadline.unwrap().millis() - ask.ts.millis(), 300_000);
+    let longer = bed.ask(open("k2", Some(600))).await.unwrap();
+    assert_eq!(longer.deadline.unwrap().millis() - longer.ts.millis(), 600_000);
+    bed.answer(&ask.id, json!({"text": "yes"}), "a").await.unwrap();
+    bed.walk(60);
+    bed.tick().await;
+    assert!(bed.next().await.delivery.is_none());
+    let resumed = bed.ask(WaitAsk { agent: a(), message_id: ask.id, call_key: "k1".into() }).await.unwrap();
+    assert_eq!(resumed.text, "yes", "resuming returns it");
 }
 
 #[tokio::test]

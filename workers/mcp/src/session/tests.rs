@@ -120,7 +120,7 @@ impl Scene {
         let socket = connect(&self.dir.path().join("mcp"), Role::Shim, Generation(0)).await.unwrap();
         let shim = Shim { socket };
         let cwd = self.dir.path().to_str().map(str::to_owned);
-        shim.send(&FromShim::Token { token: token.to_owned(), cwd, dispatched }).await;
+        shim.send(&FromShim::Token { token: token.to_owned(), cwd, dispatched, run: None }).await;
         shim
     }
 

@@ -153,6 +153,7 @@ impl Tool for ChatAsk {
                         input: args.any("input").cloned(),
                         options: args.any("options").cloned(),
                         timeout_s: args.integer("timeout_s", &TIMEOUTS)?.map(u64::from),
+                        run: call.caller.run.clone(),
                     };
                     // A call that is made again has its question open, most likely: then waiting is all.
                     let within = if call.age.is_zero() { OPEN_WITHIN } else { window };

@@ -126,6 +126,7 @@ async fn a_question_is_opened_with_the_calls_key_and_its_answer_is_the_result() 
         input: Some(input),
         options: None,
         timeout_s: Some(60),
+        run: None,
     };
     assert_eq!(asks.opened.lock().unwrap()[..], [open]);
     let wait = WaitAsk { agent: "a".parse().unwrap(), message_id: "q1".into(), call_key: "key-1".into() };

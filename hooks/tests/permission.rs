@@ -33,8 +33,11 @@ const SOON: Duration = Duration::from_secs(30);
 
 /// Not a test but the hook's process, which the tests start: the crate itself has no program.
 #[test]
-#[ignore = "the tests below run it as a process of its own"]
 fn the_hook() {
+    // Run with the other tests, it is nobody's hook and has nothing to do.
+    if std::env::var_os("LEO_API_TOKEN").is_none() {
+        return;
+    }
     #[expect(clippy::exit, reason = "a hook ends its process")]
     std::process::exit(leo_hooks::main() as i32);
 }
@@ -76,7 +79,7 @@ impl Scene {
         });
         input.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "the_hook", "--ignored", "--nocapture", "--quiet"])
+            .args(["--exact", "the_hook", "--nocapture", "--quiet"])
             .env_clear()
             .env("LEO_HOME", self.dir.path())
             .env("LEO_API_TOKEN", "token")

@@ -174,8 +174,8 @@ mod tests {
 
     #[test]
     fn relative_paths_mean_the_harness_folder() {
-        let cwd = Some(Path::new("/work"));
-        assert_eq!(resolve("./a/b.png", cwd, "$").unwrap(), Path::new("/work/a/b.png"));
+        let cwd = Some(Path::new("/project"));
+        assert_eq!(resolve("./a/b.png", cwd, "$").unwrap(), Path::new("/project/a/b.png"));
         assert_eq!(resolve("/x/../y", cwd, "$").unwrap(), Path::new("/x/../y"));
         assert_eq!(resolve("/x", None, "$").unwrap(), Path::new("/x"));
         for (path, says) in [("a", "is relative"), ("~/a", "only a shell"), ("", "expected a path")] {

@@ -110,7 +110,7 @@ async fn a_permission_allowed_and_denied_from_the_api() -> Result<()> {
 
 #[tokio::test]
 async fn a_permission_answered_in_the_terminal() -> Result<()> {
-    let Some((leo, _model)) = claude("a_permission_answered_in_the_terminal").await? else { return Ok(()) };
+    let Some((leo, model)) = claude("a_permission_answered_in_the_terminal").await? else { return Ok(()) };
     let api = leo.api().await?;
     let mut known = Vec::new();
     for (how, keys, made) in [("Yes", "1", true), ("No", "4", false), ("Esc", "Escape", false)] {
@@ -131,6 +131,12 @@ async fn a_permission_answered_in_the_terminal() -> Result<()> {
         leo.agent_idle(AGENT).await?;
         ensure!(leo.work().join(&file).exists() == made, "{how}");
     }
+    // What the model was told of each call, seen in the next request.
+    let next = api.send(AGENT, ">>say the end").await?;
+    leo.reply(AGENT, &next).await?;
+    let told = model.tool_results();
+    let refused: Vec<bool> = told.iter().map(|r| r.contains("doesn't want to proceed")).collect();
+    ensure!(refused == [false, true, true], "{told:?}");
     Ok(())
 }
 
@@ -186,7 +192,7 @@ fn question(text: &str, multi: bool, labels: &[&str]) -> Value {
 async fn question_contract() -> Result<()> {
     let Some((leo, model)) = claude("question_contract").await? else { return Ok(()) };
     let api = leo.api().await?;
-    let odd = ["Ham, smoked", "Egg \"fried\"", "Käse 🧀", "Plain"];
+    let odd = ["Ham, smoked", "Egg \"fried\"", "Käse 🧀", "Two\nlines"];
     let questions = json!([
         question("Which size?", false, &["L", "M"]),
         question("Which toppings?", true, &odd),
@@ -215,7 +221,7 @@ async fn question_contract() -> Result<()> {
     known.push(id(&shown));
     let body = json!({ "answers": {
         "q1": { "text": "huge, please" },
-        "q2": { "values": [odd[0], odd[1], odd[2]] },
+        "q2": { "values": odd },
         "q3": { "values": ["No"] },
         "q4": { "values": ["Two"], "text": "and three" },
     } });
@@ -225,7 +231,7 @@ async fn question_contract() -> Result<()> {
     ensure!(answer(&api, AGENT, &id(&shown), body).await?.status == 200);
     leo.reply(AGENT, &sent).await?;
     let told = model.tool_results().pop().context("a result")?;
-    for part in ["huge, please", odd[0], odd[1], odd[2], "\"No\"", "Two", "and three"] {
+    for part in ["huge, please", odd[0], odd[1], odd[2], odd[3], "\"No\"", "and three"] {
         ensure!(told.contains(part), "{part:?} is missing in {told}");
     }
 
@@ -294,17 +300,26 @@ async fn an_ask_of_the_agents_is_answered_by_the_call_that_waits() -> Result<()>
 #[tokio::test]
 async fn waiting_survives_the_death_of_every_worker() -> Result<()> {
     let mut leo = Leo::with_demo().await?;
+    let questions = json!([question("Which size?", false, &["L", "M"])]);
+    kill_everything_while_it_waits(&mut leo, ">>run touch made", &format!(">>questions {questions}")).await
+}
+
+/// The same on the real Claude.
+#[tokio::test]
+async fn waiting_survives_the_death_of_every_worker_with_claude() -> Result<()> {
+    let Some((mut leo, _model)) = claude("waiting_survives_with_claude").await? else { return Ok(()) };
+    let questions = json!({ "questions": [question("Which size?", false, &["L", "M"])] });
+    let permission = ">>tool Bash {\"command\":\"touch made\"}";
+    kill_everything_while_it_waits(&mut leo, permission, &format!(">>tool AskUserQuestion {questions}")).await
+}
+
+async fn kill_everything_while_it_waits(leo: &mut Leo, permission: &str, questions: &str) -> Result<()> {
     let mut known: Vec<String> = Vec::new();
+    let ask = ">>tool leo_chat_ask {\"question\":\"Ship it?\",\"options\":[\"Yes\",\"No\"]}";
     let prompts = [
-        (
-            ">>tool leo_chat_ask {\"question\":\"Ship it?\",\"options\":[\"Yes\",\"No\"]}",
-            json!({ "values": ["Yes"], "text": "" }),
-        ),
-        (">>run touch made", json!({ "values": ["allow"], "text": "" })),
-        (
-            ">>questions [{\"question\":\"Which size?\",\"header\":\"Size\",\"multiSelect\":false,\"options\":[{\"label\":\"L\",\"description\":\"\"},{\"label\":\"M\",\"description\":\"\"}]}]",
-            json!({ "answers": { "q1": { "values": ["L"] } } }),
-        ),
+        (ask, json!({ "values": ["Yes"], "text": "" })),
+        (permission, json!({ "values": ["allow"], "text": "" })),
+        (questions, json!({ "answers": { "q1": { "values": ["L"] } } })),
     ];
     for (round, (prompt, body)) in prompts.into_iter().enumerate() {
         let api = leo.api().await?;
@@ -327,7 +342,7 @@ async fn waiting_survives_the_death_of_every_worker() -> Result<()> {
         leo.agent_idle(AGENT).await?;
     }
     ensure!(leo.work().join("made").exists());
-    no_hook_is_left(&leo).await
+    no_hook_is_left(leo).await
 }
 
 /// Races of the terminal against the API within ±20 ms: one winner, the card says what ran, and no hook

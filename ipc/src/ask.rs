@@ -2,7 +2,7 @@
 //! thing to the hub: a message that is open until it is answered or closes (seed 001, "Ask inputs",
 //! "Ask lifecycle", "Permission prompts", "Questions cards"; WIRE.md §2).
 
-use crate::{AgentName, CallKey, Done, LaunchId, MessageId, chat::Message};
+use crate::{AgentName, CallKey, LaunchId, MessageId, chat::Message};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -389,9 +389,6 @@ fn write_sorted(value: &Value, out: &mut String) {
         plain => out.push_str(&plain.to_string()),
     }
 }
-
-/// The reply of requests that have nothing to say.
-pub type Nothing = Done;
 
 /// The answer to requests that settle or open an ask: its message.
 pub type Asked = Message;

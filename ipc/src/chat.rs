@@ -1,7 +1,7 @@
 //! Threads and messages: the objects of seed 001, as apps see them and as the hub stores them, and
 //! the requests about them.
 
-use crate::{AgentName, CallKey, Done, LaunchId, MessageId, Time};
+use crate::{AgentName, CallKey, LaunchId, MessageId, Time};
 use serde::{Deserialize, Serialize};
 
 /// Longest text of a message from an app, in bytes (WIRE.md §2).
@@ -250,6 +250,36 @@ pub struct Message {
     pub delivery: Option<DeliveryInfo>,
 }
 
+impl Message {
+    /// An empty text message with nothing that is optional, for the fields that matter to be put in.
+    pub fn bare(id: MessageId, agent: AgentName, direction: Direction) -> Message {
+        Message {
+            id,
+            agent,
+            direction,
+            kind: MessageKind::Text,
+            text: String::new(),
+            sender: None,
+            transcript: None,
+            reply_to: None,
+            task: None,
+            run_id: None,
+            state: MessageState::None,
+            attachments: Vec::new(),
+            ts: Time::from_millis(0),
+            client_msg_id: None,
+            failed_reason: None,
+            answer: None,
+            input: None,
+            permission: None,
+            deadline: None,
+            closed_reason: None,
+            answered_by: None,
+            delivery: None,
+        }
+    }
+}
+
 /// One thread in the list of threads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -442,6 +472,3 @@ pub struct AttachmentFile {
     /// Absolute path of its bytes.
     pub path: String,
 }
-
-/// The reply of requests that have nothing to say.
-pub type Nothing = Done;

@@ -5,7 +5,7 @@ use crate::{
     chat::object,
     error::{Outcome, unknown_agent},
     message::{self, from_word, word},
-    turn,
+    turn::{self, TurnState},
     writer::Tx,
 };
 use leo_ipc::{
@@ -307,7 +307,7 @@ pub(crate) fn end_launch(tx: &mut Tx<'_>, tmux_socket: &str, request: &EndLaunch
          resume_session = ?2, last_activity_at = ?3 WHERE name = ?1",
         rusqlite::params![request.name.as_str(), resume, tx.now.millis(), request.needs_person],
     )?;
-    turn::end_running(tx, &request.name, "interrupted")?;
+    turn::end_running(tx, &request.name, TurnState::Interrupted)?;
     changed(tx, tmux_socket, "agent_stopped", &request.name)
 }
 

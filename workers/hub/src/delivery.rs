@@ -173,9 +173,11 @@ pub(crate) fn outcome(tx: &mut Tx<'_>, request: &ReportOutcome) -> Outcome<Messa
             message::emit_changed(tx, &request.message_id, "state")
         }
         (Ended::Failed { reason, note }, true, _) | (Ended::Failed { reason, note }, _, true) => {
-            fail(tx, request, *reason, note)
+            fail(tx, &request.agent, &request.message_id, request.attempt, *reason, note)
         }
-        (Ended::Unproven { note }, true, _) => fail(tx, request, FailedReason::Unproven, note),
+        (Ended::Unproven { note }, true, _) => {
+            fail(tx, &request.agent, &request.message_id, request.attempt, FailedReason::Unproven, note)
+        }
         _ if message.state == MessageState::Pending => {
             Err(Fault::new("stale_attempt", "that attempt is not the one in progress").into())
         }
@@ -183,19 +185,25 @@ pub(crate) fn outcome(tx: &mut Tx<'_>, request: &ReportOutcome) -> Outcome<Messa
     }
 }
 
-fn fail(tx: &mut Tx<'_>, request: &ReportOutcome, reason: FailedReason, text: &str) -> Outcome<Message> {
-    let id = request.message_id.as_str();
+fn fail(
+    tx: &mut Tx<'_>,
+    agent: &AgentName,
+    id: &MessageId,
+    attempt: u32,
+    reason: FailedReason,
+    text: &str,
+) -> Outcome<Message> {
     tx.db.execute(
         "UPDATE deliveries SET phase = 'done', done_at = ?2, attempts = ?3 WHERE message_id = ?1",
-        rusqlite::params![id, tx.now.millis(), request.attempt],
+        rusqlite::params![id.as_str(), tx.now.millis(), attempt],
     )?;
     tx.db.execute(
         "UPDATE messages SET state = 'failed', failed_reason = ?2 WHERE id = ?1",
-        [id, &word(reason)],
+        [id.as_str(), &word(reason)],
     )?;
-    let message = message::emit_changed(tx, &request.message_id, "state")?;
-    note::post(tx, &request.agent, &format!("failed:{id}:{}", request.attempt), text)?;
-    tx.wake(Wake::Outbox { name: request.agent.clone() });
+    let message = message::emit_changed(tx, id, "state")?;
+    note::post(tx, agent, &format!("failed:{id}:{attempt}"), text)?;
+    tx.wake(Wake::Outbox { name: agent.clone() });
     Ok(message)
 }
 
@@ -207,13 +215,7 @@ pub(crate) fn fail_all(tx: &mut Tx<'_>, agent: &AgentName, text: &str) -> Outcom
                 "handed" => (FailedReason::Unproven, format!("{text} It may have been applied.")),
                 _ => (FailedReason::AgentUnreachable, text.to_owned()),
             };
-            let request = ReportOutcome {
-                agent: agent.clone(),
-                message_id: delivery.message_id.clone(),
-                attempt: delivery.attempt,
-                outcome: Ended::Failed { reason, note: note.clone() },
-            };
-            fail(tx, &request, reason, &note)?;
+            fail(tx, agent, &delivery.message_id, delivery.attempt, reason, &note)?;
         }
     }
     Ok(())

@@ -213,11 +213,11 @@ fn from_row(row: &Row<'_>) -> Result<Message, rusqlite::Error> {
             )?,
         }),
     };
+    let agent = AgentName::try_from(agent).map_err(|e| {
+        rusqlite::Error::FromSqlConversionFailure(1, rusqlite::types::Type::Text, Box::new(e))
+    })?;
+    let direction = from_word(row.get(2)?)?;
     Ok(Message {
-        agent: AgentName::try_from(agent).map_err(|e| {
-            rusqlite::Error::FromSqlConversionFailure(1, rusqlite::types::Type::Text, Box::new(e))
-        })?,
-        direction: from_word(row.get(2)?)?,
         kind: from_word(row.get(3)?)?,
         text: row.get(4)?,
         sender: row.get(5)?,
@@ -226,18 +226,11 @@ fn from_row(row: &Row<'_>) -> Result<Message, rusqlite::Error> {
         task: row.get(8)?,
         run_id: row.get(9)?,
         state: from_word(row.get(10)?)?,
-        attachments: Vec::new(),
         ts: Time::from_millis(row.get(11)?),
-        answer: None,
-        input: None,
-        permission: None,
-        deadline: None,
-        closed_reason: None,
-        answered_by: None,
         client_msg_id: row.get(12)?,
         failed_reason: row.get::<_, Option<String>>(13)?.map(from_word::<FailedReason>).transpose()?,
         delivery,
-        id: MessageId(id),
+        ..Message::bare(MessageId(id), agent, direction)
     })
 }
 

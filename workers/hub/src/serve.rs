@@ -232,7 +232,7 @@ impl Hub {
         let mut changed = self.asks.subscribe();
         let key = request.hook_key.as_str().to_owned();
         let chat = self.config.borrow().chat.clone();
-        if self.writer.run(move |tx| permission::open(tx, &chat, &request)).await?.is_none() {
+        if !self.writer.run(move |tx| permission::open(tx, &chat, &request)).await? {
             return Ok(Decision::Nothing {});
         }
         // Whatever ends this wait without a decision is a hook that is no longer connected.

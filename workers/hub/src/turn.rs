@@ -231,9 +231,9 @@ pub(crate) fn end(tx: &mut Tx<'_>, agent: &AgentName, prompt_id: &str, state: Tu
 }
 
 /// Ends whatever turn runs.
-pub(crate) fn end_running(tx: &mut Tx<'_>, agent: &AgentName, state: &str) -> Outcome<()> {
+pub(crate) fn end_running(tx: &mut Tx<'_>, agent: &AgentName, state: TurnState) -> Outcome<()> {
     if let Some(turn) = running(tx.db, agent)? {
-        end(tx, agent, &turn.prompt_id, from_word(state.to_owned())?)?;
+        end(tx, agent, &turn.prompt_id, state)?;
     }
     Ok(())
 }

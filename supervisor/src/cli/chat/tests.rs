@@ -30,28 +30,10 @@ pub(super) fn name(text: &str) -> AgentName {
 
 pub(super) fn message(id: &str, direction: Direction, text: &str) -> Message {
     Message {
-        id: MessageId(id.into()),
-        agent: name("assistant"),
-        direction,
-        kind: MessageKind::Text,
         text: text.into(),
-        sender: None,
-        transcript: None,
-        reply_to: None,
-        task: None,
-        run_id: None,
         state: if direction == Direction::In { MessageState::Delivered } else { MessageState::None },
-        attachments: Vec::new(),
         ts: at(),
-        client_msg_id: None,
-        failed_reason: None,
-        answer: None,
-        input: None,
-        permission: None,
-        deadline: None,
-        closed_reason: None,
-        answered_by: None,
-        delivery: None,
+        ..Message::bare(MessageId(id.into()), name("assistant"), direction)
     }
 }
 

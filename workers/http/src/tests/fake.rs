@@ -1,7 +1,7 @@
 //! A hub that knows one agent and one message, keeps a journal, and can be killed.
 
 use leo_ipc::{
-    Fault, MessageId, Time,
+    Fault, MessageId,
     agent::{AgentIdentity, AgentRecords},
     ask::{AskResult, ClosedReason},
     chat::{
@@ -135,28 +135,10 @@ impl FakeHub {
 
 pub(super) fn message(id: &str, text: &str) -> Message {
     Message {
-        id: MessageId(id.into()),
-        agent: "assistant".parse().unwrap(),
-        direction: Direction::In,
-        kind: MessageKind::Text,
         text: text.into(),
-        sender: None,
-        transcript: None,
-        reply_to: None,
-        task: None,
-        run_id: None,
         state: MessageState::Pending,
-        attachments: Vec::new(),
-        ts: Time::from_millis(0),
-        client_msg_id: None,
-        failed_reason: None,
-        answer: None,
-        input: None,
-        permission: None,
-        deadline: None,
-        closed_reason: None,
-        answered_by: None,
         delivery: Some(DeliveryInfo { route: None, attempts: 0, at: None, waiting_for: None }),
+        ..Message::bare(MessageId(id.into()), "assistant".parse().unwrap(), Direction::In)
     }
 }
 

@@ -21,25 +21,25 @@ const QUESTIONS_TOOL: &str = "AskUserQuestion";
 /// Longest message of a card in characters; the summary is its own field.
 const MAX_TEXT: usize = 1000;
 
-/// Opens the card of a prompt, or goes on with the one that the same hook opened. `None` when there is
+/// Opens the card of a prompt, or goes on with the one that the same hook opened. False when there is
 /// nothing to ask: an agent that bypasses permissions.
-pub(crate) fn open(tx: &mut Tx<'_>, chat: &Chat, request: &AskPermission) -> Outcome<Option<()>> {
+pub(crate) fn open(tx: &mut Tx<'_>, chat: &Chat, request: &AskPermission) -> Outcome<bool> {
     let who = agent::authenticate_any(tx.db, &token_hash(&request.token))?;
     if let Some(ask) = store::by_hook(tx.db, request.hook_key.as_str())? {
         tx.db
             .execute("UPDATE asks SET detached_at = NULL WHERE message_id = ?1", [ask.message_id.as_str()])?;
-        return Ok(Some(()));
+        return Ok(true);
     }
     let gone: Option<i64> = tx
         .db
         .query_row("SELECT 1 FROM hook_keys WHERE key = ?1", [gone_key(&request.hook_key)], |row| row.get(0))
         .optional()?;
     if gone.is_some() {
-        return Ok(None);
+        return Ok(false);
     }
     let asks_a_person = matches!(request.tool_name.as_str(), QUESTIONS_TOOL | "ExitPlanMode");
     if request.permission_mode.as_deref() == Some("bypassPermissions") && !asks_a_person {
-        return Ok(None);
+        return Ok(false);
     }
     let hash = input_hash(&request.tool_input);
     let questions =
@@ -83,7 +83,7 @@ pub(crate) fn open(tx: &mut Tx<'_>, chat: &Chat, request: &AskPermission) -> Out
         hook: Some(hook),
     };
     store::open(tx, &new)?;
-    Ok(Some(()))
+    Ok(true)
 }
 
 fn text(permission: &leo_ipc::ask::Permission, questions: Option<&leo_ipc::ask::Input>) -> String {

@@ -130,35 +130,13 @@ fn cut_text(message: &mut Value, bytes: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use leo_ipc::{
-        Time,
-        chat::{Direction, MessageKind, MessageState},
-    };
+    use leo_ipc::chat::{Direction, MessageState};
 
     fn message(id: &str, text: String) -> Message {
         Message {
-            id: id.into(),
-            agent: "a".parse().unwrap(),
-            direction: Direction::In,
-            kind: MessageKind::Text,
             text,
-            sender: None,
-            transcript: None,
-            reply_to: None,
-            task: None,
-            run_id: None,
             state: MessageState::Delivered,
-            attachments: Vec::new(),
-            ts: Time::from_millis(0),
-            client_msg_id: None,
-            failed_reason: None,
-            answer: None,
-            input: None,
-            permission: None,
-            deadline: None,
-            closed_reason: None,
-            answered_by: None,
-            delivery: None,
+            ..Message::bare(id.into(), "a".parse().unwrap(), Direction::In)
         }
     }
 

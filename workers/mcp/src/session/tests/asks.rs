@@ -2,7 +2,6 @@
 
 use super::*;
 use leo_ipc::{
-    Time,
     ask::{AskResult, ClosedReason, OpenAsk, StopWaiting, WaitAsk, WithdrawAsk},
     chat::{Direction, Message, MessageKind, MessageState},
 };
@@ -65,28 +64,10 @@ impl Asks {
 
 fn message() -> Message {
     Message {
-        id: "q1".into(),
-        agent: "a".parse().unwrap(),
-        direction: Direction::Out,
         kind: MessageKind::Ask,
         text: "Ship it?".into(),
-        sender: None,
-        transcript: None,
-        reply_to: None,
-        task: None,
-        run_id: None,
         state: MessageState::Open,
-        attachments: Vec::new(),
-        ts: Time::from_millis(0),
-        client_msg_id: None,
-        failed_reason: None,
-        answer: None,
-        input: None,
-        permission: None,
-        deadline: None,
-        closed_reason: None,
-        answered_by: None,
-        delivery: None,
+        ..Message::bare("q1".into(), "a".parse().unwrap(), Direction::Out)
     }
 }
 

@@ -80,16 +80,27 @@ impl Composer {
         self.text[at..].graphemes(true).next().map_or(at, |g| at + g.len())
     }
 
+    fn boundary_at_or_before(&self, at: usize) -> usize {
+        let mut cursor = GraphemeCursor::new(at, self.text.len(), true);
+        match cursor.is_boundary(&self.text, 0) {
+            Ok(true) | Err(_) => at,
+            Ok(false) => cursor.prev_boundary(&self.text, 0).ok().flatten().unwrap_or(0),
+        }
+    }
+
+    // Unicode's words may begin and end inside of its characters: a Malayalam dot reph joins with the
+    // punctuation after it, which is a word of its own.
     fn word_left(&self) -> usize {
         let before = self.text[..self.cursor].trim_end();
-        before.split_word_bound_indices().next_back().map_or(0, |(i, _)| i)
+        let start = before.split_word_bound_indices().next_back().map_or(0, |(i, _)| i);
+        self.boundary_at_or_before(start)
     }
 
     fn word_right(&self) -> usize {
         let rest = &self.text[self.cursor..];
         let skipped = rest.len() - rest.trim_start().len();
         let word = rest[skipped..].split_word_bounds().next().map_or(0, str::len);
-        self.cursor + skipped + word
+        self.boundary_at_or_after(self.cursor + skipped + word)
     }
 
     fn line_start(&self) -> usize {
@@ -296,6 +307,19 @@ mod tests {
         assert!(c.up(5) && c.up(5) && !c.up(5));
         assert!(c.down(5));
         assert_eq!(c.rows(5).row, 1);
+    }
+
+    /// A word's bound inside of a character once left the cursor there.
+    #[test]
+    fn a_word_that_ends_inside_a_character_does_not_split_it() {
+        let mut c = composer("\u{d4e}!");
+        c.left_word();
+        c.left_word();
+        assert_eq!(c.cursor, 0);
+        c.right_word();
+        assert_eq!(c.cursor, c.text().len());
+        c.delete_word_left();
+        assert!(c.is_empty());
     }
 
     #[derive(Debug, Clone)]

@@ -82,7 +82,9 @@ impl Agent {
             session_id: seen.session.id.clone(),
             changed_at_ms: seen.session.changed_at_ms,
         };
-        let findings = self.watch.seen(look, Instant::now());
+        let now = Instant::now();
+        let findings = self.watch.seen(look, now);
+        let settling = seen.session.status == Status::Idle && self.watch.is_settling(now);
         self.tell(findings).await;
         if let Gate::Person(sentence) = &seen.gate {
             self.note_dialog(sentence.clone()).await;
@@ -92,7 +94,8 @@ impl Agent {
         let holding = observe::holding(composer.as_ref(), text);
         let idle =
             seen.session.status == Status::Idle || observe::is_resting(&seen.session, seen.screen.as_ref());
-        route::View { live: true, idle, gate: seen.gate, holding }
+        let gate = if settling && seen.gate == Gate::Open { Gate::Turn } else { seen.gate };
+        route::View { live: true, idle, gate, holding }
     }
 
     /// One look without consequences; `None` when there is no process.

@@ -321,10 +321,10 @@ impl Agent {
         match event.name.as_str() {
             "UserPromptSubmit" => {
                 self.live_on(life::Event::Turn).await;
-                self.watch.turn_moved();
+                self.watch.turn_began();
             }
             "Stop" | "StopFailure" => {
-                self.watch.turn_moved();
+                self.watch.turn_ended();
                 self.turn_over = Some(Instant::now());
             }
             "PreToolUse" | "PostToolUse" | "PostToolUseFailure" => self.watch.hub_guessed(),

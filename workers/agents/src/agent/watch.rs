@@ -37,6 +37,8 @@ pub(crate) struct Look {
 pub(crate) struct Watch {
     told: AgentPatch,
     turn_open: bool,
+    /// A hook said that a turn began, and none said that it ended.
+    unfinished: bool,
     idle_since: Option<Instant>,
     last: Option<Look>,
 }
@@ -56,10 +58,30 @@ impl Watch {
         Watch { turn_open: true, ..Watch::default() }
     }
 
-    /// A hook said that a turn began, or ended in a way that other turns may follow.
+    /// A hook said that a turn began.
+    pub(crate) fn turn_began(&mut self) {
+        self.unfinished = true;
+        self.turn_moved();
+    }
+
+    /// A hook said that a turn ended; another may follow at once.
+    pub(crate) fn turn_ended(&mut self) {
+        self.unfinished = false;
+        self.turn_moved();
+    }
+
+    /// A turn began, ended or was interrupted: what was seen before says nothing of what runs now.
     pub(crate) fn turn_moved(&mut self) {
         self.turn_open = true;
         self.idle_since = None;
+    }
+
+    /// Whether an idle session is not to be believed yet: its turn began a moment ago, which the session
+    /// shows only later, or was interrupted, after which the terminal still rearranges its composer. A
+    /// paste in that moment is wiped out, or left in the composer of a running turn.
+    pub(crate) fn is_settling(&self, now: Instant) -> bool {
+        let quiet = self.idle_since.map(|since| now.saturating_duration_since(since));
+        self.unfinished && quiet.is_none_or(|quiet| quiet < INTERRUPTED_AFTER)
     }
 
     /// Whether a turn may be running, as far as hooks and looks have shown.
@@ -83,6 +105,7 @@ impl Watch {
                 let since = *self.idle_since.get_or_insert(now);
                 if self.turn_open && now.saturating_duration_since(since) >= INTERRUPTED_AFTER {
                     self.turn_open = false;
+                    self.unfinished = false;
                     findings.check_turns = true;
                 }
             }
@@ -167,6 +190,28 @@ mod tests {
 
     fn idle() -> Look {
         look(Status::Idle, Gate::Open)
+    }
+
+    /// A message that came right after another's delivery was once pasted into its running turn.
+    #[test]
+    fn an_idle_session_is_not_believed_right_after_a_turn_began() {
+        let now = Instant::now();
+        let at = |ms| now + Duration::from_millis(ms);
+        let mut watch = Watch::new();
+        watch.seen(idle(), now);
+        assert!(!watch.is_settling(now));
+        watch.turn_began();
+        assert!(watch.is_settling(now));
+        watch.seen(idle(), at(10));
+        assert!(watch.is_settling(at(20)), "the session file is later than the hook");
+        watch.seen(look(Status::Busy, Gate::Turn), at(50));
+        watch.seen(idle(), at(5_000));
+        assert!(watch.is_settling(at(5_100)), "interrupted: no hook said that it ended");
+        watch.seen(idle(), at(6_600));
+        assert!(!watch.is_settling(at(6_600)));
+        watch.turn_began();
+        watch.turn_ended();
+        assert!(!watch.is_settling(at(7_000)), "a turn that ended well holds nothing up");
     }
 
     #[test]

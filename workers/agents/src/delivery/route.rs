@@ -333,10 +333,13 @@ fn pasted(actions: &mut Vec<Action>, job: Job, view: &View, now: Instant) -> Sta
                 decide(actions, job, Verdict::Unproven(BEHIND_DIALOG))
             }
         }
-        // A person sent it, changed it, or took it out. Evidence tells which.
+        // A person sent it, changed it, or took it out, or Escape wiped it. Evidence tells which.
         (true, Holding::Nothing | Holding::Mixed | Holding::Other) => {
             if waited < NO_EVIDENCE {
                 State::Pasted(job)
+            } else if view.holding == Holding::Nothing {
+                // Nobody sent it, or the harness would have shown it by now: it is nowhere.
+                decide(actions, job, Verdict::NotApplied)
             } else {
                 decide(actions, job, Verdict::Unproven(TOUCHED))
             }

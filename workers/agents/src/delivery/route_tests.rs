@@ -134,6 +134,21 @@ fn enter_is_never_pressed_in_a_dialog() {
     assert!(matches!(reported(&actions), Some(Outcome::Unproven { .. })));
 }
 
+/// A paste that Escape had wiped out of the composer was once given up as unproven.
+#[test]
+fn a_paste_that_vanished_before_enter_is_made_again() {
+    let (_, early) = after(until_pasted(), &[(200, open()), (9_000, open())]);
+    assert_eq!(early, []);
+    let (state, actions) = after(until_pasted(), &[(10_000, open()), (0, Event::Searched(None))]);
+    assert_eq!((state, reported(&actions)), (State::Quiet, Some(&Outcome::NotApplied {})));
+    let sent = Event::Searched(Some(Found::Absorbed));
+    let (_, actions) = after(until_pasted(), &[(10_000, open()), (0, sent)]);
+    assert_eq!(reported(&actions), Some(&Outcome::Delivered { prompt_id: None }), "a person sent it");
+    let changed = view(Gate::Draft, Holding::Other);
+    let (_, actions) = after(until_pasted(), &[(10_000, changed), (0, Event::Searched(None))]);
+    assert!(matches!(reported(&actions), Some(Outcome::Unproven { .. })));
+}
+
 #[test]
 fn a_second_enter_only_while_our_text_is_there() {
     let (_, actions) = after(until_entered(), &[(1_400, ours())]);

@@ -47,6 +47,9 @@ pub enum Desired {
     Running,
     /// It should not run, until a message or a person starts it.
     Stopped,
+    /// It was idle for long and rests, until a message or a person starts it. Unlike a stop it closes
+    /// nothing that the agent has asked.
+    Suspended,
     /// A wish of a newer build.
     #[serde(other)]
     Unknown,
@@ -82,6 +85,9 @@ pub struct Agent {
     pub status: Status,
     /// Whether a message starts it when it is stopped.
     pub wake_on_message: bool,
+    /// Whether it is stopped because it was idle for `idle_suspend_after`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub suspended: bool,
     /// What it is doing.
     pub activity: Activity,
     /// With `needs_input`: what a person has to do, in a sentence.
@@ -215,6 +221,44 @@ pub struct BeginLaunch {
     pub tmux_session: String,
     /// Whether this is a restart after a crash.
     pub crash_restart: bool,
+}
+
+/// Records that an idle agent may be stopped until something is asked of it. Refused with `not_idle`
+/// when something is going on that the hub knows of: a turn, a waiting message, a call that waits for a
+/// person; with `stale_launch` when the launch is not the current one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SuspendAgent {
+    /// The agent.
+    pub name: AgentName,
+    /// The launch that is to end.
+    pub launch: LaunchId,
+}
+
+/// Asks for the newest sessions of an agent's harness.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListSessions {
+    /// The agent.
+    pub name: AgentName,
+}
+
+/// Answer to [`ListSessions`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sessions {
+    /// The sessions, the current one first.
+    pub sessions: Vec<Session>,
+}
+
+/// One session of an agent's harness. An agent has many: `/clear` begins another one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    /// The harness's id of it.
+    pub session_id: String,
+    /// Its transcript, as the harness named it; never computed.
+    pub transcript_path: String,
+    /// The launch that it was last seen in.
+    pub launch: LaunchId,
+    /// When it became the agent's session, again if it was resumed.
+    pub since: Time,
 }
 
 /// What the agents worker saw of a launch. Absent fields stay as they are.

@@ -73,6 +73,10 @@ pub struct AgentConfig {
     pub args: Vec<String>,
     /// Whether to start it with the supervisor.
     pub autostart: bool,
+    /// Seconds without anything to do after which the agent is stopped until a message comes; never when
+    /// absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_suspend_after_s: Option<u64>,
     /// Claude's permission mode flag; `default` unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permission_mode: Option<String>,
@@ -87,6 +91,7 @@ impl Default for AgentConfig {
             env: BTreeMap::new(),
             args: Vec::new(),
             autostart: true,
+            idle_suspend_after_s: None,
             permission_mode: None,
         }
     }

@@ -4,7 +4,8 @@ use crate::{
     Done,
     agent::{
         AgentIdentity, AgentRecord, AgentRecords, AuthAgent, BeginLaunch, EndLaunch, GetAgent, ListAgents,
-        PutAgent, RemoveAgent, ReportAgent, SetDesired, SetWaiting, Wake, WatchAgents,
+        ListSessions, PutAgent, RemoveAgent, ReportAgent, Sessions, SetDesired, SetWaiting, SuspendAgent,
+        Wake, WatchAgents,
     },
     ask::{
         AnswerAsk, AskPermission, AskResult, Asked, Decision, DismissAsk, OpenAsk, PermissionGone,
@@ -78,6 +79,10 @@ crate::rpc::requests! {
         "agent.report" => ReportAgent(ReportAgent) -> AgentRecord,
         /// A launch is over.
         "agent.end" => EndLaunch(EndLaunch) -> AgentRecord,
+        /// An idle agent may rest.
+        "agent.suspend" => SuspendAgent(SuspendAgent) -> AgentRecord,
+        /// The newest sessions of an agent's harness.
+        "agent.sessions" => ListSessions(ListSessions) -> Sessions,
         /// What pending messages wait for.
         "agent.waiting" => SetWaiting(SetWaiting) -> Done,
         /// Whose token this is.

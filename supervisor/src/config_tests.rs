@@ -23,6 +23,7 @@ defaults:
   workspace: ~/src
   model: opus
   env: {A: '1', B: '2'}
+  idle_suspend_after: 30m
 agents:
   assistant:
   other:
@@ -30,12 +31,17 @@ agents:
     workspace: /srv/other/
     env: {B: '3'}
     autostart: false
+    idle_suspend_after: 0s
 ";
     let config = parse(text, home()).unwrap();
     assert_eq!(config.web.port, 0);
     let assistant = &config.agents[&"assistant".parse().unwrap()];
     assert_eq!((assistant.harness, assistant.workspace.as_str()), (Harness::Claude, "/home/ann/src"));
     assert!(assistant.autostart);
+    assert_eq!(
+        (assistant.idle_suspend_after_s, config.agents[&"other".parse().unwrap()].idle_suspend_after_s),
+        (Some(1800), None)
+    );
     let other = &config.agents[&"other".parse().unwrap()];
     assert_eq!((other.harness, other.workspace.as_str()), (Harness::Demo, "/srv/other"));
     assert_eq!(other.model.as_deref(), Some("opus"));

@@ -101,6 +101,16 @@ impl Model {
         seen
     }
 
+    /// The user prompts of the newest conversation with tools, the oldest first.
+    pub fn last_conversation(&self) -> Vec<String> {
+        let requests = self.shared.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let newest = requests.last().map(items).unwrap_or_default();
+        newest
+            .into_iter()
+            .filter_map(|item| if let Item::User(text) = item { Some(text) } else { None })
+            .collect()
+    }
+
     /// The texts of all tool results that reached the model.
     pub fn tool_results(&self) -> Vec<String> {
         let requests = self.shared.requests.lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,7 +4,7 @@
 use super::Golden;
 use leo_ipc::{
     Done, Envelope, Fault,
-    agent::{AgentIdentity, AgentRecord, AgentRecords, Wake},
+    agent::{AgentIdentity, AgentRecord, AgentRecords, Sessions, Wake},
     agents::{AgentsRequest, AttachCommand, LogText},
     ask::{AskResult, Decision},
     chat::{Accepted, AttachmentFile, Message, MessagePage, Posted, ReadMark, Threads},
@@ -110,10 +110,20 @@ fn whole_config() -> Value {
 
 /// Every golden value.
 pub(crate) fn all() -> Vec<Golden> {
-    [hello(), hub_requests(), asks(), hub_replies(), agents_socket(), control_socket(), workers(), shims()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        hello(),
+        hub_requests(),
+        sessions(),
+        asks(),
+        hub_replies(),
+        agents_socket(),
+        control_socket(),
+        workers(),
+        shims(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn hello() -> Vec<Golden> {
@@ -260,6 +270,20 @@ fn asks() -> Vec<Golden> {
     ]
 }
 
+fn sessions() -> Vec<Golden> {
+    let mut resting = record();
+    resting["agent"]["suspended"] = true.into();
+    resting["desired"] = "suspended".into();
+    resting["config"]["idle_suspend_after_s"] = 1800.into();
+    let session = json!({
+        "session_id": "s1", "transcript_path": "/t.jsonl", "launch": "l1", "since": "2026-11-29T21:00:00.000Z"
+    });
+    vec![
+        Golden::new::<Sessions>("sessions", json!({"sessions": [session]})),
+        Golden::new::<AgentRecord>("agent.record.suspended", resting),
+    ]
+}
+
 fn hub_requests() -> Vec<Golden> {
     let hub = Golden::new::<HubRequest>;
     vec![
@@ -323,6 +347,8 @@ fn hub_requests() -> Vec<Golden> {
             json!({"op": "agent.report", "name": "a", "launch": "l1", "patch": {}}),
         ),
         hub("hub.agent.end", json!({"op": "agent.end", "name": "a", "launch": "l1", "resumable": true})),
+        hub("hub.agent.suspend", json!({"op": "agent.suspend", "name": "a", "launch": "l1"})),
+        hub("hub.agent.sessions", json!({"op": "agent.sessions", "name": "a"})),
         hub("hub.agent.waiting", json!({"op": "agent.waiting", "agent": "a", "waiting_for": "dialog"})),
         hub("hub.agent.waiting.none", json!({"op": "agent.waiting", "agent": "a", "waiting_for": null})),
         hub("hub.agent.auth", json!({"op": "agent.auth", "token_hash": "ab"})),

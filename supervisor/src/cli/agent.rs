@@ -292,7 +292,7 @@ fn row(agent: &Agent) -> Vec<Cell> {
     };
     vec![
         (agent.name.to_string(), Tone::Bold),
-        (status(agent.status).to_owned(), status_tone),
+        (if agent.suspended { "asleep" } else { status(agent.status) }.to_owned(), status_tone),
         (activity.to_owned(), tone),
         plain(agent.harness.to_string()),
         plain(agent.unread.to_string()),

@@ -48,6 +48,7 @@ struct AgentSection {
     env: Option<BTreeMap<String, String>>,
     args: Option<Vec<String>>,
     autostart: Option<bool>,
+    idle_suspend_after: Option<Duration>,
     permission_mode: Option<String>,
 }
 
@@ -195,6 +196,12 @@ fn resolve_agent(
         env,
         args: own.args.or_else(|| defaults.args.clone()).unwrap_or_default(),
         autostart: own.autostart.or(defaults.autostart).unwrap_or(plain.autostart),
+        // `0s` takes back what the defaults say.
+        idle_suspend_after_s: own
+            .idle_suspend_after
+            .or(defaults.idle_suspend_after)
+            .map(|Duration(seconds)| seconds)
+            .filter(|seconds| *seconds > 0),
         permission_mode: own.permission_mode.or_else(|| defaults.permission_mode.clone()),
     })
 }

@@ -5,9 +5,11 @@
 
 mod command;
 mod deliver;
+mod idle;
 mod life;
 mod live;
 mod look;
+mod rest;
 mod shared;
 mod task;
 mod watch;

@@ -47,6 +47,7 @@ export function standing(message) {
 /** What an agent is doing: a word, and the class of its dot. */
 export function doing(agent) {
   if (!agent) return { text: "removed", dot: "gone" };
+  if (agent.suspended) return { text: "asleep", dot: "stopped" };
   if (agent.status === "stopped") return { text: "stopped", dot: "stopped" };
   if (agent.status === "starting" && agent.activity !== "needs_input") return { text: "starting…", dot: "busy" };
   if (agent.activity === "needs_input") return { text: "needs you", dot: "needs" };

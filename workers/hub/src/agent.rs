@@ -91,6 +91,7 @@ fn from_row(row: &Row<'_>, tmux_socket: &str) -> Result<AgentRecord, rusqlite::E
             model: config.model.clone(),
             status: from_word(row.get(4)?)?,
             wake_on_message: true,
+            suspended: launch.is_none() && row.get::<_, String>(3)? == word(Desired::Suspended),
             activity: from_word(row.get(5)?)?,
             waiting_for: row.get(6)?,
             session_id: row.get(7)?,

@@ -5,12 +5,13 @@ use crate::{
     ask::{permission, settle},
     delivery,
     error::Outcome,
+    session,
     turn::{self, Action, Scene},
     writer::Tx,
 };
 use leo_ipc::{
     AgentName,
-    agent::{AgentIdentity, Wake},
+    agent::Wake,
     hook::{HookEvent, ReportHook},
     id::token_hash,
 };
@@ -38,7 +39,7 @@ pub(crate) fn report(tx: &mut Tx<'_>, tmux_socket: &str, request: &ReportHook) -
         return Ok(());
     }
     let event = &request.event;
-    let current = follow_session(tx, &who, event)?;
+    let current = session::follow(tx, &who, event)?;
     let scene = scene(tx, &who.name, event)?;
     for action in turn::step(&scene, event) {
         apply(tx, tmux_socket, &who.name, current, action)?;
@@ -56,25 +57,6 @@ pub(crate) fn prune(tx: &mut Tx<'_>) -> Outcome<()> {
     tx.db.execute("DELETE FROM hook_keys WHERE at < ?1", [tx.now.millis() - REMEMBER_KEYS_MS])?;
     tx.db.execute("DELETE FROM tool_calls WHERE at < ?1", [tx.now.millis() - REMEMBER_KEYS_MS])?;
     Ok(())
-}
-
-/// Takes the session's id and transcript from the event: they change with `/clear`, and are never
-/// computed. Says whether the event's launch is the current one.
-fn follow_session(tx: &mut Tx<'_>, who: &AgentIdentity, event: &HookEvent) -> Outcome<bool> {
-    let current: bool = tx.db.query_row(
-        "SELECT coalesce(launch, '') = ?2 FROM agents WHERE name = ?1",
-        [who.name.as_str(), who.launch.as_str()],
-        |row| row.get(0),
-    )?;
-    // A session that ends names itself for the last time; its successor has spoken or will.
-    if current && event.agent_id.is_none() && event.name != "SessionEnd" {
-        tx.db.execute(
-            "UPDATE agents SET session_id = coalesce(?2, session_id), transcript_path = coalesce(?3, transcript_path),
-             last_activity_at = ?4 WHERE name = ?1",
-            rusqlite::params![who.name.as_str(), event.session_id, event.transcript_path, tx.now.millis()],
-        )?;
-    }
-    Ok(current)
 }
 
 fn scene(tx: &Tx<'_>, agent: &AgentName, event: &HookEvent) -> Outcome<Scene> {

@@ -18,8 +18,10 @@ mod prompt;
 mod reader;
 mod schema;
 mod serve;
+mod session;
 mod spool;
 mod state;
+mod suspend;
 #[cfg(test)]
 mod tests;
 mod turn;

@@ -5,7 +5,11 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use std::{path::Path, time::Duration};
 
 /// One step a version, each in a transaction of its own. Never edited, only appended to.
-const STEPS: &[&str] = &[include_str!("schema/0001_start.sql"), include_str!("schema/0002_asks.sql")];
+const STEPS: &[&str] = &[
+    include_str!("schema/0001_start.sql"),
+    include_str!("schema/0002_asks.sql"),
+    include_str!("schema/0003_sessions.sql"),
+];
 
 /// The version this build writes.
 pub(crate) const VERSION: usize = STEPS.len();

@@ -9,7 +9,7 @@ use crate::{
     journal::{self, Cursor, Journal},
     message, note, post,
     reader::Readers,
-    spool, state,
+    session, spool, state, suspend,
     watch::Watchers,
     writer::{Tx, Writer},
 };
@@ -94,6 +94,8 @@ impl Handler for Hub {
             R::BeginLaunch(r) => hub.write(move |tx, tmux| agent::begin_launch(tx, tmux, &r)).await,
             R::ReportAgent(r) => hub.write(move |tx, tmux| agent::report(tx, tmux, &r)).await,
             R::EndLaunch(r) => hub.write(move |tx, tmux| agent::end_launch(tx, tmux, &r)).await,
+            R::SuspendAgent(r) => hub.write(move |tx, tmux| suspend::suspend(tx, tmux, &r)).await,
+            R::ListSessions(r) => hub.read(move |db| session::newest(db, &r)).await,
             R::SetWaiting(r) => hub.write(move |tx, _| agent::set_waiting(tx, &r).map(|()| Done {})).await,
             R::AuthAgent(r) => hub.read(move |db| agent::authenticate(db, &r)).await,
             R::NextDelivery(r) => hub.read(move |db| delivery::next(db, &r.agent)).await,

@@ -45,6 +45,7 @@ fn agent(called: &str, status: Status, activity: Activity) -> Agent {
         model: None,
         status,
         wake_on_message: true,
+        suspended: false,
         activity,
         waiting_for: None,
         session_id: None,

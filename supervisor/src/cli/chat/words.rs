@@ -67,6 +67,7 @@ pub(super) fn failed(reason: Option<FailedReason>) -> &'static str {
 /// What an agent is doing, in a word.
 pub(super) fn doing(agent: &Agent) -> (Tone, &'static str) {
     match (agent.status, agent.activity) {
+        (Status::Stopped, _) if agent.suspended => (Tone::Calm, "asleep"),
         (Status::Stopped, _) => (Tone::Calm, "stopped"),
         (_, Activity::NeedsInput) => (Tone::Alert, "needs you"),
         (Status::Starting, _) => (Tone::Busy, "starting"),

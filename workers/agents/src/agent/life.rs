@@ -23,6 +23,9 @@ const EARLY: Duration = Duration::from_secs(10);
 /// A polite exit takes well under this; then the session is ended under it.
 const POLITE: Duration = Duration::from_secs(4);
 
+/// What is put to rest has no hurry, and what it still does at its exit is not to be cut off.
+const POLITE_REST: Duration = Duration::from_secs(15);
+
 /// After SIGHUP a harness saves its session. Then it is killed.
 const HANGUP: Duration = Duration::from_secs(4);
 
@@ -103,6 +106,10 @@ pub(crate) enum Then {
     Stay,
     /// It is started again.
     Start,
+    /// It rests until a message or a person starts it.
+    Rest,
+    /// It was put to rest, and a message came meanwhile.
+    Wake,
     /// It is forgotten.
     Remove,
 }
@@ -114,6 +121,8 @@ pub(crate) struct State {
     pub(crate) phase: Phase,
     /// Whether a person wants it to run.
     pub(crate) wanted: bool,
+    /// Whether an earlier worker was about to put it to rest.
+    pub(crate) resting: bool,
     /// Whether the current launch has had a turn.
     pub(crate) had_turn: bool,
     /// Recent crashes.
@@ -125,7 +134,14 @@ pub(crate) struct State {
 impl State {
     /// The state before anything was looked at.
     pub(crate) fn new() -> State {
-        State { phase: Phase::Looking, wanted: false, had_turn: false, crashes: Vec::new(), fresh: false }
+        State {
+            phase: Phase::Looking,
+            wanted: false,
+            resting: false,
+            had_turn: false,
+            crashes: Vec::new(),
+            fresh: false,
+        }
     }
 
     /// The launch that is in a pane.
@@ -190,6 +206,10 @@ pub(crate) enum Event {
     Stop,
     /// A person restarts it.
     Restart,
+    /// It has nothing to do, and the hub has agreed that it may rest.
+    Rest,
+    /// It was to be put to rest, but somebody has begun to use its terminal.
+    StayAwake,
     /// It is to be forgotten.
     Remove,
     /// A launch was made.
@@ -238,6 +258,8 @@ pub(crate) enum Action {
     Clear(LaunchId),
     /// Ask the process to exit, if its composer is empty, else end its session.
     AskToExit(LaunchId),
+    /// Ask the process to exit so that it may rest; [`Event::StayAwake`] when its terminal is in use.
+    AskToRest(LaunchId),
     /// End the launch's session.
     EndSession(LaunchId),
     /// Kill the process.
@@ -370,6 +392,20 @@ pub(crate) fn step(mut state: State, event: Event, now: Instant) -> (State, Vec<
         (Phase::Starting { launch, .. } | Phase::Running { launch, .. }, Event::Remove) => {
             stop(&mut actions, launch, Then::Remove, now)
         }
+        (Phase::Running { launch, .. }, Event::Rest) => {
+            state.wanted = false;
+            // It has lived for long: should it stay awake, its end will be no failed start.
+            state.had_turn = true;
+            actions.push(Action::AskToRest(launch.clone()));
+            Phase::Stopping { launch, stage: Stage::Polite, until: now + POLITE_REST, then: Then::Rest }
+        }
+        (
+            Phase::Stopping { launch, stage: Stage::Polite, then: Then::Rest | Then::Wake, .. },
+            Event::StayAwake,
+        ) => {
+            want(&mut state, &mut actions, true);
+            Phase::Running { launch, since: now }
+        }
         (Phase::Stopping { launch, stage, until, then }, event) => {
             stopping(&mut state, &mut actions, (launch, stage, until, then), &event, now)
         }
@@ -397,6 +433,10 @@ fn looked(state: &mut State, actions: &mut Vec<Action>, seen: Seen, now: Instant
             actions.push(Action::Adopt(launch.clone()));
             // It may have been running for days: its early end is no failed start.
             state.had_turn = true;
+            // It was to rest, and nothing says that it still has nothing to do.
+            if std::mem::take(&mut state.resting) {
+                want(state, actions, true);
+            }
             Phase::Starting { launch, since: now, told: false }
         }
         Seen::Dead(launch, death) if state.wanted => died(state, actions, launch, death, EARLY, now),
@@ -498,6 +538,10 @@ fn stopping(
             (stage, until, if then == Then::Remove { then } else { Then::Start })
         }
         Event::Remove => (stage, until, Then::Remove),
+        Event::Message if then == Then::Rest => {
+            want(state, actions, true);
+            (stage, until, Then::Wake)
+        }
         Event::Died(_) => return stopped(state, actions, launch, then),
         Event::Tick if now >= until => match stage {
             Stage::Polite => {
@@ -521,7 +565,8 @@ fn stopped(state: &mut State, actions: &mut Vec<Action>, ended: LaunchId, then: 
     actions.push(Action::End { launch: ended, resumable: true, needs_person: None });
     match then {
         Then::Start => launch(state, actions, false, false),
-        Then::Stay => Phase::Stopped,
+        Then::Wake => launch(state, actions, false, true),
+        Then::Stay | Then::Rest => Phase::Stopped,
         Then::Remove => {
             actions.push(Action::Forget);
             Phase::Gone

@@ -43,6 +43,40 @@ fn adoption_never_restarts() {
 }
 
 #[test]
+fn an_idle_agent_rests_and_a_message_wakes_it() {
+    let base = [running(1), vec![Event::Rest]].concat();
+    let (state, actions) = play(&base);
+    assert_eq!(actions, [Action::AskToRest(id(1))]);
+    assert!(!state.wanted, "a crash on the way is no reason to start it");
+    let (asleep, actions) = step(state, Event::Died(dead(0)), Instant::now());
+    assert_eq!(
+        actions,
+        [Action::Clear(id(1)), Action::End { launch: id(1), resumable: true, needs_person: None }]
+    );
+    assert_eq!(asleep.phase, Phase::Stopped);
+    let wake = [Action::SetDesired(true), Action::Launch { crash: false, wake: true, resume: true }];
+    assert_eq!(step(asleep, Event::Message, Instant::now()).1, wake);
+    // A message that comes while it is ending starts it as soon as it has ended.
+    let (state, actions) = play(&[base.clone(), vec![Event::Message]].concat());
+    assert_eq!(actions, [Action::SetDesired(true)]);
+    assert_eq!(step(state, Event::Died(dead(0)), Instant::now()).1.last(), Some(&wake[1]));
+    // A person's stop in between counts, and so does a person who came to its terminal.
+    let (state, _) = play(&[base.clone(), vec![Event::Stop]].concat());
+    assert!(matches!(state.phase, Phase::Stopping { then: Then::Stay, .. }));
+    let (state, actions) = play(&[base, vec![Event::StayAwake]].concat());
+    assert_eq!(actions, [Action::SetDesired(true)]);
+    assert!(matches!(state.phase, Phase::Running { .. }) && state.wanted);
+}
+
+#[test]
+fn an_agent_that_was_about_to_rest_is_adopted_awake() {
+    let state = State { resting: true, ..State::new() };
+    let (state, actions) = step(state, Event::Looked(Seen::Alive(id(1))), Instant::now());
+    assert_eq!(actions, [Action::Adopt(id(1)), Action::SetDesired(true)]);
+    assert!(state.wanted);
+}
+
+#[test]
 fn a_launch_that_vanished_is_ended_and_made_again() {
     let (_, actions) = play(&[Event::Wanted(true), Event::Looked(Seen::Absent(id(1)))]);
     assert_eq!(
@@ -183,6 +217,7 @@ fn the_last_wish_counts_while_stopping() {
             Then::Start => assert!(matches!(state.phase, Phase::Launching { .. })),
             Then::Stay => assert_eq!(state.phase, Phase::Stopped),
             Then::Remove => assert_eq!(actions.last(), Some(&Action::Forget)),
+            Then::Rest | Then::Wake => unreachable!("nobody let it rest"),
         }
     }
 }
@@ -205,6 +240,8 @@ fn event() -> impl Strategy<Value = Event> {
         Just(Event::Start),
         Just(Event::Stop),
         Just(Event::Restart),
+        Just(Event::Rest),
+        Just(Event::StayAwake),
         Just(Event::Ready),
         Just(Event::Turn),
         death.prop_map(Event::Died),
@@ -249,7 +286,7 @@ proptest! {
                             }
                             open = None;
                         }
-                        Action::AskToExit(l) | Action::EndSession(l) | Action::Kill(l) => {
+                        Action::AskToExit(l) | Action::AskToRest(l) | Action::EndSession(l) | Action::Kill(l) => {
                             prop_assert_eq!(Some(&l), open.as_ref(), "only our own launch is touched");
                         }
                         _ => {}

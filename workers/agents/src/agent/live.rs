@@ -1,6 +1,7 @@
 //! Carrying out what an agent's life decides: launching, adopting, stopping, and saying so.
 
 use super::{
+    idle::Idle,
     life::{self, Action, Death, Event, Phase, Seen, Stage},
     shared::{Told, is_alive},
     task::{Agent, Live},
@@ -101,6 +102,7 @@ impl Agent {
         let harness_dir = self.harness().map(|h| h.harness_dir(&env)).unwrap_or_default();
         let place = Place { pid, agent_dir: self.shared.home.agent_dir(&self.name), harness_dir };
         self.shared.pids.watch(&self.name, pid, &pane);
+        self.idle = Idle::default();
         self.live = Some(Live {
             launch,
             pane,
@@ -169,6 +171,7 @@ impl Agent {
                 self.ask_to_exit(&launch).await;
                 None
             }
+            Action::AskToRest(launch) => self.ask_to_rest(&launch).await,
             Action::Kill(_) => {
                 if let Some(pid) = self.live.as_ref().and_then(|live| i32::try_from(live.place.pid).ok()) {
                     tracing::warn!(agent = %self.name, pid, "it does not end; killing it");

@@ -15,7 +15,7 @@ use crate::{
 };
 use leo_ipc::{
     Done, Fault,
-    agent::{AgentPatch, ReportAgent},
+    agent::{AgentPatch, ListSessions, ReportAgent, Sessions},
     delivery::{BindTurn, OpenTurns, TurnInterrupted, Unbound},
 };
 use std::{
@@ -60,6 +60,9 @@ impl Agent {
         if matches!(self.route, route::State::Quiet) {
             return;
         }
+        if matches!(self.route, route::State::Held(_)) && self.is_going_to_rest() {
+            self.live_on_boxed(life::Event::Message).await;
+        }
         self.deliver(route::Event::Seen(view)).await;
     }
 
@@ -84,6 +87,10 @@ impl Agent {
         };
         let now = Instant::now();
         let findings = self.watch.seen(look, now);
+        let quiet = seen.session.status == Status::Idle
+            && matches!(self.route, route::State::Quiet)
+            && !self.watch.turn_is_open();
+        self.idle.seen(quiet, now);
         let settling = seen.session.status == Status::Idle && self.watch.is_settling(now);
         self.tell(findings).await;
         if let Gate::Person(sentence) = &seen.gate {
@@ -94,7 +101,12 @@ impl Agent {
         let holding = observe::holding(composer.as_ref(), text);
         let idle =
             seen.session.status == Status::Idle || observe::is_resting(&seen.session, seen.screen.as_ref());
-        let gate = if settling && seen.gate == Gate::Open { Gate::Turn } else { seen.gate };
+        let gate = match seen.gate {
+            // What ends takes nothing more; the next launch does.
+            Gate::Open if self.is_ending() => Gate::Starting,
+            Gate::Open if settling => Gate::Turn,
+            gate => gate,
+        };
         route::View { live: true, idle, gate, holding }
     }
 
@@ -195,12 +207,27 @@ impl Agent {
         }
     }
 
-    /// Looks for a prompt in the transcript.
+    /// Looks for a prompt in the transcript, and in those of the sessions before: a `/clear` or a fresh
+    /// start may have come between the prompt and this look.
     pub(super) async fn search(&self, prompt: String, since_ms: Option<i64>) -> Option<Found> {
-        let path = self.transcript()?;
-        let searched =
-            tokio::task::spawn_blocking(move || Search { prompt: &prompt, since_ms }.run(&path)).await;
-        searched.unwrap_or_default()
+        let sessions = match self.shared.hub.ask(ListSessions { name: self.name.clone() }).await {
+            Ok(Sessions { sessions }) => sessions,
+            Err(fault) => {
+                tracing::warn!(agent = %self.name, code = fault.code, "earlier sessions are not known");
+                Vec::new()
+            }
+        };
+        let mut paths: Vec<PathBuf> = self.transcript().into_iter().collect();
+        for session in sessions {
+            let path = PathBuf::from(session.transcript_path);
+            if !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
+        let searched = tokio::task::spawn_blocking(move || {
+            paths.iter().find_map(|path| Search { prompt: &prompt, since_ms }.run(path))
+        });
+        searched.await.unwrap_or_default()
     }
 
     fn transcript(&self) -> Option<PathBuf> {

@@ -2,6 +2,7 @@
 
 use super::{
     command::{Command, Mail, Reply},
+    idle::Idle,
     life,
     shared::Shared,
     watch::Watch,
@@ -194,6 +195,8 @@ pub(super) struct Agent {
     pub(super) life: life::State,
     pub(super) route: route::State,
     pub(super) watch: Watch,
+    /// Since when it has had nothing to do.
+    pub(super) idle: Idle,
     pub(super) live: Option<Live>,
     pub(super) under_way: Option<UnderWay>,
     /// What the hub was last told about pending messages; nothing yet at the start.
@@ -220,10 +223,15 @@ impl Agent {
         Agent {
             shared,
             name: record.agent.name.clone(),
-            life: life::State { wanted: record.desired == Desired::Running, ..life::State::new() },
+            life: life::State {
+                wanted: record.desired == Desired::Running,
+                resting: record.desired == Desired::Suspended,
+                ..life::State::new()
+            },
             record,
             route: route::State::Quiet,
             watch: Watch::new(),
+            idle: Idle::default(),
             live: None,
             under_way: None,
             waiting: None,
@@ -257,7 +265,8 @@ impl Agent {
         let route = if live || !held { self.route.pause(now) } else { None };
         let turn_over = self.turn_over.is_some_and(|at| now.saturating_duration_since(at) < TURN_OVER);
         let soon = (held && live && turn_over).then_some(TURN_OVER_LOOK);
-        [self.life.due(), after(stopping), after(watch), after(route), after(soon)]
+        let rest = if live { self.idle.due(self.rest_after()) } else { None };
+        [self.life.due(), after(stopping), after(watch), after(route), after(soon), rest]
             .into_iter()
             .flatten()
             .min()
@@ -296,6 +305,7 @@ impl Agent {
             self.check_pane().await;
         }
         self.look_and_deliver().await;
+        self.rest_if_due().await;
     }
 
     /// The record may have changed. It is read now, not taken from the mail: what the mail was about

@@ -3,7 +3,9 @@
 
 use super::{Tmux, TmuxError};
 use std::{path::Path, time::Duration};
-use tmux_interface::{CapturePane, KillSession, ListPanes, NewSession as New, SetOption, TmuxCommand};
+use tmux_interface::{
+    CapturePane, DisplayMessage, KillSession, ListPanes, NewSession as New, SetOption, TmuxCommand,
+};
 
 /// Size of a pane nobody is attached to: Claude's dialogs hide choices in smaller ones.
 const WIDTH: usize = 160;
@@ -173,6 +175,15 @@ impl Tmux {
         if let Err(e) = self.run(&[nothing], None).await {
             tracing::debug!(error = %e, "tmux has no children to collect");
         }
+    }
+
+    /// Whether a terminal is attached to a pane's session.
+    ///
+    /// # Errors
+    /// As [`TmuxError`] says.
+    pub(crate) async fn is_attached(&self, pane: &str) -> Result<bool, TmuxError> {
+        let attached = DisplayMessage::new().print().target_pane(pane).message("#{session_attached}").build();
+        Ok(self.run(&[attached], None).await?.trim() != "0")
     }
 
     /// What a pane shows, with its colours (SGR sequences).

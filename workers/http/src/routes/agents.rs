@@ -70,6 +70,8 @@ pub(crate) struct NewAgent {
     args: Vec<String>,
     /// Whether to start it now and with the supervisor; true unless given.
     autostart: Option<bool>,
+    /// Seconds without anything to do after which it is stopped until a message comes; never unless given.
+    idle_suspend_after_s: Option<u64>,
     /// Claude's permission mode.
     permission_mode: Option<String>,
 }
@@ -89,6 +91,7 @@ impl NewAgent {
             env: self.env,
             args: self.args,
             autostart: self.autostart.unwrap_or(true),
+            idle_suspend_after_s: self.idle_suspend_after_s.filter(|seconds| *seconds > 0),
             permission_mode: self.permission_mode,
         };
         Ok(PutAgent { name: self.name, config, source: Source::Api, must_be_new: true, key: None })

@@ -111,7 +111,14 @@ impl Model {
             .collect()
     }
 
-    /// The texts of all tool results that reached the model.
+    /// The texts of all tool results of all conversations, a subagent's included.
+    pub fn every_tool_result(&self) -> Vec<String> {
+        let requests = self.shared.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = requests.iter().flat_map(items);
+        all.filter_map(|item| if let Item::Result(text) = item { Some(text) } else { None }).collect()
+    }
+
+    /// The texts of the tool results of the newest request.
     pub fn tool_results(&self) -> Vec<String> {
         let requests = self.shared.requests.lock().unwrap_or_else(PoisonError::into_inner);
         let newest = requests.iter().rev().take(1).flat_map(items);

@@ -243,8 +243,10 @@ async fn question_contract() -> Result<()> {
     let closed = api.ask(Method::POST, &path, None).await?;
     ensure!(closed.status == 200 && closed.data()["closed_reason"] == "dismissed", "{closed:?}");
     no_hook_is_left(&leo).await?;
-    press_until(&leo, "Enter to select", &["1"], || async { api.reply(AGENT, &sent).await.ok().flatten() })
+    press_until(&leo, "Enter to select", &["2"], || async { api.reply(AGENT, &sent).await.ok().flatten() })
         .await?;
+    let told = model.tool_results().pop().context("a result")?;
+    ensure!(told.contains("\"Which size?\"=\"M\""), "the model reads the terminal's answer: {told}");
 
     // What does not fit a card is the ordinary prompt.
     let five: Vec<Value> = (0..5).map(|n| question(&format!("Question {n}?"), false, &["a", "b"])).collect();
@@ -422,12 +424,12 @@ async fn two_surfaces() -> Result<()> {
 /// so and by whom it is asked.
 #[tokio::test]
 async fn a_subagents_prompt() -> Result<()> {
-    let Some((leo, _model)) = claude("a_subagents_prompt").await? else { return Ok(()) };
+    let Some((leo, model)) = claude("a_subagents_prompt").await? else { return Ok(()) };
     let api = leo.api().await?;
     let task = json!({
         "description": "make a file",
         "subagent_type": "general-purpose",
-        "prompt": ">>tool Bash {\"command\":\"touch by-subagent\"}\n>>say the subagent is done",
+        "prompt": ">>tool Bash {\"command\":\"echo made below > by-subagent && cat by-subagent\"}\n>>say the subagent is done",
     });
     api.send(AGENT, &format!(">>tool Agent {task}\n>>say started")).await?;
     let prompt = card(&api, AGENT, &[]).await.with_context(|| leo.tmux.screen(PANE).unwrap_or_default())?;
@@ -441,6 +443,11 @@ async fn a_subagents_prompt() -> Result<()> {
         leo.work().join("by-subagent").exists().then_some(())
     })
     .await?;
+    wait_for("the subagent's model to read what its tool said", || async {
+        model.every_tool_result().iter().any(|told| told.trim() == "made below").then_some(())
+    })
+    .await
+    .with_context(|| format!("{:?}", model.every_tool_result()))?;
     no_hook_is_left(&leo).await
 }
 

@@ -360,6 +360,9 @@ pub struct SendMessage {
     /// The message it answers.
     #[serde(default)]
     pub reply_to: Option<MessageId>,
+    /// Ids of uploaded files, which belong to this message from now on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<String>,
     /// The app's id for it, which is also its idempotency key.
     #[serde(default)]
     pub client_msg_id: Option<String>,

@@ -11,6 +11,7 @@ use crate::{
         AnswerAsk, AskPermission, AskResult, Asked, Decision, DismissAsk, OpenAsk, PermissionGone,
         StopWaiting, WaitAsk, WithdrawAsk,
     },
+    attachment::{AddUpload, BeginUpload, Prunable, PruneAttachments, UploadBegun, Uploaded},
     chat::{
         Accepted, AgentPost, AttachmentFile, CancelMessage, GetAttachment, GetMessage, ListMessages,
         ListThreads, MarkRead, Message, MessagePage, PostNote, Posted, ReadMark, RetryMessage, SendMessage,
@@ -47,6 +48,12 @@ crate::rpc::requests! {
         "chat.note" => PostNote(PostNote) -> Posted,
         /// An attachment's file.
         "chat.attachment" => GetAttachment(GetAttachment) -> AttachmentFile,
+        /// Whether an upload may begin.
+        "attachment.begin" => BeginUpload(BeginUpload) -> UploadBegun,
+        /// An upload is complete.
+        "attachment.add" => AddUpload(AddUpload) -> Uploaded,
+        /// Files that are no longer kept.
+        "attachment.prune" => PruneAttachments(PruneAttachments) -> Prunable,
         /// A question from an agent.
         "ask.open" => OpenAsk(OpenAsk) -> Asked,
         /// Wait for the end of an ask.

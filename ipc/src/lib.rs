@@ -8,6 +8,7 @@
 pub mod agent;
 pub mod agents;
 pub mod ask;
+pub mod attachment;
 pub mod blocking;
 pub mod chat;
 #[cfg(feature = "async")]
@@ -19,6 +20,7 @@ pub mod delivery;
 pub mod error;
 pub mod event;
 pub mod exit;
+pub mod filename;
 pub mod frame;
 pub mod hello;
 pub mod hook;

@@ -139,9 +139,34 @@ impl Home {
         self.state().join("agents").join(agent.as_str())
     }
 
-    /// Where one attachment's file lies (seed 001).
+    /// Files of all threads, in a folder for each thread.
+    pub fn attachments(&self) -> PathBuf {
+        self.state().join("chat").join("attachments")
+    }
+
+    /// The folder of one attachment's file (seed 001).
     pub fn attachment_dir(&self, agent: &AgentName, id: &str) -> PathBuf {
-        self.state().join("chat").join("attachments").join(agent.as_str()).join(id)
+        self.attachments().join(agent.as_str()).join(id)
+    }
+
+    /// Where one attachment's file lies.
+    pub fn attachment_file(&self, agent: &AgentName, id: &str, filename: &str) -> PathBuf {
+        self.attachment_dir(agent, id).join(crate::filename::on_disk(filename))
+    }
+
+    /// Uploads that have no thread yet: `<id>.part` while their bytes arrive, then a folder `<id>`.
+    pub fn uploads(&self) -> PathBuf {
+        self.state().join("chat").join("uploads")
+    }
+
+    /// An upload's bytes while they arrive.
+    pub fn upload_part(&self, id: &str) -> PathBuf {
+        self.uploads().join(format!("{id}.part"))
+    }
+
+    /// Where an upload without a thread lies.
+    pub fn upload_file(&self, id: &str, filename: &str) -> PathBuf {
+        self.uploads().join(id).join(crate::filename::on_disk(filename))
     }
 
     /// Name of this home's own tmux server (`tmux -L`): `leo` for `~/.leo`, else with a hash, so that

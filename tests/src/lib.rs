@@ -5,6 +5,7 @@
 //! here reaches into another crate's private functions.
 
 pub mod agents;
+pub mod files;
 pub mod http;
 pub mod leo;
 pub mod model;

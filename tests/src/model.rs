@@ -244,7 +244,7 @@ async fn messages(
     Json(body): Json<Value>,
 ) -> Response {
     let status = *shared.fail_with.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(code) = status.and_then(|s| axum::http::StatusCode::from_u16(s).ok()) {
+    if let Some(code) = status.and_then(|s| http::StatusCode::from_u16(s).ok()) {
         let error = json!({ "type": "error", "error": { "type": "invalid_request_error", "message": "scripted failure" } });
         return (code, Json(error)).into_response();
     }

@@ -7,6 +7,7 @@ use leo_ipc::{
     agent::{AgentIdentity, AgentRecord, AgentRecords, Sessions, Wake},
     agents::{AgentsRequest, AttachCommand, LogText},
     ask::{AskResult, Decision},
+    attachment::{Prunable, UploadBegun, Uploaded},
     chat::{Accepted, AttachmentFile, Message, MessagePage, Posted, ReadMark, Threads},
     control::{ControlRequest, FromWorker, Reloaded, SupervisorStatus, ToWorker},
     delivery::{Delivery, Next, Turns},
@@ -114,6 +115,7 @@ pub(crate) fn all() -> Vec<Golden> {
         hello(),
         hub_requests(),
         sessions(),
+        attachments(),
         asks(),
         hub_replies(),
         agents_socket(),
@@ -152,6 +154,32 @@ fn hello() -> Vec<Golden> {
             json!({"code": "already_settled", "message": "Too late.", "data": {"message": {"id": "m", "n": 1.5}}}),
         ),
         Golden::new::<Done>("done", json!({})),
+    ]
+}
+
+fn attachments() -> Vec<Golden> {
+    let hub = Golden::new::<HubRequest>;
+    let file =
+        json!({"id": "f1", "filename": "a b.png", "mime": "image/png", "bytes": 12, "available": true});
+    vec![
+        hub("hub.attachment.begin", json!({"op": "attachment.begin", "key": "k", "agent": "a"})),
+        hub("hub.attachment.begin.least", json!({"op": "attachment.begin", "key": "k"})),
+        hub(
+            "hub.attachment.add",
+            json!({
+                "op": "attachment.add", "id": "f1", "key": "k", "agent": "a", "filename": "a b.png",
+                "mime": "image/png", "bytes": 12, "sha256": "cd"
+            }),
+        ),
+        hub("hub.attachment.prune", json!({"op": "attachment.prune", "removed": ["f1"]})),
+        hub("hub.attachment.prune.least", json!({"op": "attachment.prune"})),
+        Golden::new::<UploadBegun>("reply.upload_begun", json!({"existing": file})),
+        Golden::new::<UploadBegun>("reply.upload_begun.least", json!({})),
+        Golden::new::<Uploaded>("reply.uploaded", json!({"attachment": file, "created": true})),
+        Golden::new::<Prunable>(
+            "reply.prunable",
+            json!({"folders": [{"id": "f1", "path": "/h/state/chat/x/f1"}]}),
+        ),
     ]
 }
 
@@ -299,6 +327,10 @@ fn hub_requests() -> Vec<Golden> {
             json!({
                 "op": "chat.send", "agent": "a", "text": "hi", "reply_to": "01a1", "client_msg_id": "c1", "key": "k"
             }),
+        ),
+        hub(
+            "hub.chat.send.files",
+            json!({"op": "chat.send", "agent": "a", "text": "", "attachments": ["f1", "f2"], "key": "k"}),
         ),
         hub("hub.chat.send.least", json!({"op": "chat.send", "agent": "a", "text": "hi", "key": "k"})),
         hub("hub.chat.retry", json!({"op": "chat.retry", "agent": "a", "id": "01a2", "key": "k"})),

@@ -22,7 +22,14 @@ fn hang() -> GetMessage {
 }
 
 fn send(text: String) -> SendMessage {
-    SendMessage { agent: agent(), text, reply_to: None, client_msg_id: None, key: CallKey::fresh() }
+    SendMessage {
+        agent: agent(),
+        text,
+        reply_to: None,
+        attachments: Vec::new(),
+        client_msg_id: None,
+        key: CallKey::fresh(),
+    }
 }
 
 #[tokio::test]

@@ -69,6 +69,7 @@ proptest! {
                 agent: "a".parse().unwrap(),
                 text: text.clone(),
                 reply_to: reply_to.clone(),
+                attachments: files.clone(),
                 client_msg_id: Some(key.clone()),
                 key: CallKey(key.clone()),
             }),
@@ -129,6 +130,7 @@ proptest! {
             agent: "a".parse().unwrap(),
             text: "hello".into(),
             reply_to: None,
+            attachments: Vec::new(),
             client_msg_id: None,
             key: CallKey("k".into()),
         });

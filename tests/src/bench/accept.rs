@@ -67,6 +67,7 @@ async fn measure(leo: &Leo, hub: &Client<HubRequest>) -> Result<()> {
                     agent: format!("a{}", n % AGENTS).parse()?,
                     text,
                     reply_to: None,
+                    attachments: Vec::new(),
                     client_msg_id: Some(format!("i{n}")),
                     key: leo_ipc::CallKey::fresh(),
                 };

@@ -121,7 +121,9 @@ fn status_of(code: &str) -> StatusCode {
         "unsupported_media_type" => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         "range_not_satisfiable" => StatusCode::RANGE_NOT_SATISFIABLE,
         "unprocessable" => StatusCode::UNPROCESSABLE_ENTITY,
-        "too_many_streams" | "outbox_full" => StatusCode::TOO_MANY_REQUESTS,
+        "too_many_streams" | "too_many_uploads" | "uploads_full" | "outbox_full" => {
+            StatusCode::TOO_MANY_REQUESTS
+        }
         "storage_full" | "storage_read_only" => StatusCode::INSUFFICIENT_STORAGE,
         "internal" => StatusCode::INTERNAL_SERVER_ERROR,
         // An older peer does not know a request of ours: it is about to be replaced.

@@ -6,6 +6,7 @@ use crate::{
 };
 use leo_ipc::{
     agents::AgentsRequest, client::Client, config::Config, control::WorkerStatus, hub::HubRequest,
+    paths::Home,
 };
 use std::{ops::Deref, sync::Arc, time::Duration};
 use tokio::sync::watch;
@@ -23,6 +24,8 @@ pub(crate) struct App(Arc<Parts>);
 
 /// What it is made of.
 pub(crate) struct Parts {
+    /// The home folder, where uploads are written.
+    pub(crate) home: Home,
     /// Changes with each start of the supervisor.
     pub(crate) boot_id: String,
     /// For `/health`.

@@ -39,7 +39,10 @@ async fn main(mut worker: Worker) -> Result<(), WorkerError> {
     // A client of its own: the stream and the calls must not wait for each other.
     let feed = tokio::spawn(live.clone().feed(worker.hub()));
     let sweep = tokio::spawn(live.clone().sweep_for_ever());
+    let home = worker.home.clone();
+    tokio::task::spawn_blocking(move || routes::uploads::remove_leftovers(&home));
     let app = App::new(Parts {
+        home: worker.home.clone(),
         boot_id: worker.start.boot_id.clone(),
         supervisor_pid: worker.start.supervisor_pid,
         hub: worker.hub(),

@@ -1,7 +1,9 @@
 //! Messages from people: accept, send again, take back, read marks, the list of threads.
 
 use crate::{
-    agent, delivery,
+    agent,
+    attachment::{self, mime},
+    delivery,
     error::Outcome,
     message::{self, New},
     prompt,
@@ -16,9 +18,11 @@ use leo_ipc::{
         Threads,
     },
     config::AgentConfig,
+    paths::Home,
 };
 use rusqlite::{Connection, OptionalExtension};
 use serde_json::{Map, Value};
+use std::path::Path;
 
 /// Most messages waiting for one agent. Beyond it the sender is told, and nothing is dropped.
 pub(crate) const MAX_OUTBOX: u64 = 256;
@@ -30,7 +34,7 @@ pub(crate) const MAX_OUTBOX_BYTES: u64 = 32 * 1024 * 1024;
 const MAX_CLIENT_ID: usize = 200;
 
 /// Accepts a message: one row, its delivery and its event, or the row that the same id made before.
-pub(crate) fn send(tx: &mut Tx<'_>, request: &SendMessage) -> Outcome<Accepted> {
+pub(crate) fn send(tx: &mut Tx<'_>, home: &Home, request: &SendMessage) -> Outcome<Accepted> {
     check(request)?;
     agent::must_exist(tx.db, &request.agent)?;
     let dedupe = match &request.client_msg_id {
@@ -45,10 +49,11 @@ pub(crate) fn send(tx: &mut Tx<'_>, request: &SendMessage) -> Outcome<Accepted> 
         None => None,
     };
     check_outbox(tx.db, &request.agent, request.text.len())?;
+    let files = attachment::take(tx, home, &request.agent, &request.attachments)?;
     let new = New {
         agent: &request.agent,
         direction: Direction::In,
-        kind: MessageKind::Text,
+        kind: kind_of(&files),
         text: &request.text,
         state: MessageState::Pending,
         reply_to: request.reply_to.as_ref(),
@@ -56,9 +61,12 @@ pub(crate) fn send(tx: &mut Tx<'_>, request: &SendMessage) -> Outcome<Accepted> 
         dedupe: Some(&dedupe),
     };
     let id = message::insert(tx, &new)?;
+    attachment::bind(tx, &id, &files)?;
+    let paths: Vec<&Path> = files.iter().map(|file| file.path.as_path()).collect();
+    let text = prompt::with_files(&request.text, &paths);
     let prompt = match &replied {
-        Some(ask) if ask.kind == MessageKind::Ask => prompt::reply_to_ask(&request.text, ask),
-        _ => prompt::compose(&request.text),
+        Some(ask) if ask.kind == MessageKind::Ask => prompt::reply_to_ask(&text, ask),
+        _ => prompt::compose(&text),
     };
     delivery::enqueue(tx, &request.agent, &id, &prompt)?;
     let message = message::emit_new(tx, &id)?;
@@ -66,9 +74,18 @@ pub(crate) fn send(tx: &mut Tx<'_>, request: &SendMessage) -> Outcome<Accepted> 
     Ok(Accepted { message, created: true })
 }
 
+/// A sound makes its message a voice note (seed 001, "API").
+fn kind_of(files: &[attachment::File]) -> MessageKind {
+    match files {
+        [] => MessageKind::Text,
+        files if files.iter().any(|file| mime::is_audio(&file.mime)) => MessageKind::Voice,
+        _ => MessageKind::File,
+    }
+}
+
 fn check(request: &SendMessage) -> Outcome<()> {
-    if request.text.trim().is_empty() {
-        return Err(Fault::bad_request("at $.text: a message needs text").into());
+    if request.text.trim().is_empty() && request.attachments.is_empty() {
+        return Err(Fault::bad_request("at $.text: a message without files needs a text").into());
     }
     if request.text.len() > MAX_TEXT || message::escaped_len(&request.text) > MAX_TEXT_ENCODED {
         let text = format!("at $.text: {} bytes, at most {MAX_TEXT} are possible", request.text.len());
@@ -84,7 +101,8 @@ fn check(request: &SendMessage) -> Outcome<()> {
 
 fn repeated(db: &Connection, id: &MessageId, request: &SendMessage) -> Outcome<Accepted> {
     let message = message::load(db, id)?;
-    if message.text == request.text && message.reply_to == request.reply_to {
+    let same_files = attachment::ids(db, id)? == request.attachments;
+    if message.text == request.text && message.reply_to == request.reply_to && same_files {
         return Ok(Accepted { message, created: false });
     }
     let text = "a different message was sent with this client_msg_id before";

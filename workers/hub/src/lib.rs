@@ -5,6 +5,7 @@
 
 mod agent;
 mod ask;
+mod attachment;
 mod chat;
 mod delivery;
 mod error;
@@ -119,6 +120,7 @@ pub(crate) fn open(
         config,
         clock,
         spooling: Arc::default(),
+        binding: Arc::default(),
     })
 }
 

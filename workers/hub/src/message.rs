@@ -153,21 +153,26 @@ pub(crate) fn page(
     let mut bytes = 0;
     let mut has_more = false;
     while let Some(row) = rows.next()? {
-        let message = from_row(row)?;
-        bytes += escaped_len(&message.text);
+        let mut message = from_row(row)?;
+        attach(db, &mut message)?;
+        bytes += weight(&message);
         if messages.len() == limit || (bytes > PAGE_TEXT && !messages.is_empty()) {
             has_more = true;
             break;
         }
         messages.push(message);
     }
-    for message in &mut messages {
-        attach(db, message)?;
-    }
     if order == "DESC" {
         messages.reverse();
     }
     Ok(MessagePage { messages, has_more })
+}
+
+/// Bytes of a message's texts once they are written.
+fn weight(message: &Message) -> usize {
+    let transcript = message.transcript.as_deref().map_or(0, escaped_len);
+    let files: usize = message.attachments.iter().map(|file| escaped_len(&file.filename) + 200).sum();
+    escaped_len(&message.text) + transcript + files
 }
 
 /// Length of a text once it is JSON, roughly and never too small.

@@ -3,13 +3,14 @@
 
 use crate::{
     agent,
+    attachment::{self, File as FileRow, mime, place},
     error::Outcome,
     message::{self, New},
     turn,
     writer::Tx,
 };
 use leo_ipc::{
-    AgentName, Fault, MessageId,
+    AgentName, Fault,
     chat::{
         AgentPost, Direction, MAX_POST_FILE_BYTES, MAX_POST_FILES, MAX_POST_TEXT, MessageKind, MessageState,
         Posted,
@@ -20,22 +21,9 @@ use rusqlite::Connection;
 use std::{
     fs::{self, File, OpenOptions},
     io::Read,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
-    path::{Path, PathBuf},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
 };
-
-/// Longest file name on disk in bytes; every file system we meet takes 255.
-const MAX_NAME: usize = 200;
-
-/// A file that lies in its final place, waiting for its row.
-#[derive(Debug, Clone)]
-pub(crate) struct Staged {
-    id: String,
-    filename: String,
-    mime: String,
-    bytes: u64,
-    path: PathBuf,
-}
 
 /// Checks what can be checked without the database.
 pub(crate) fn check(request: &AgentPost) -> Result<(), Fault> {
@@ -66,7 +54,7 @@ fn dedupe(request: &AgentPost) -> String {
 }
 
 /// Copies the files of a post into the state folder. On an error nothing of them stays.
-pub(crate) fn stage(home: &Home, request: &AgentPost) -> Result<Vec<Staged>, Fault> {
+pub(crate) fn stage(home: &Home, request: &AgentPost) -> Result<Vec<FileRow>, Fault> {
     let mut staged = Vec::new();
     for (index, file) in request.files.iter().enumerate() {
         match stage_one(home, &request.agent, Path::new(file)) {
@@ -81,7 +69,7 @@ pub(crate) fn stage(home: &Home, request: &AgentPost) -> Result<Vec<Staged>, Fau
 }
 
 /// Deletes staged files whose post did not happen.
-pub(crate) fn discard(staged: &[Staged]) {
+pub(crate) fn discard(staged: &[FileRow]) {
     for file in staged {
         if let Some(dir) = file.path.parent() {
             // What cannot be deleted is an orphan without a row, which nobody can ask for.
@@ -90,7 +78,7 @@ pub(crate) fn discard(staged: &[Staged]) {
     }
 }
 
-fn stage_one(home: &Home, agent: &AgentName, source: &Path) -> Result<Staged, String> {
+fn stage_one(home: &Home, agent: &AgentName, source: &Path) -> Result<FileRow, String> {
     if !source.is_absolute() {
         return Err("the path must be absolute".to_owned());
     }
@@ -111,12 +99,12 @@ fn stage_one(home: &Home, agent: &AgentName, source: &Path) -> Result<Staged, St
     let filename = source.file_name().map_or_else(|| "file".to_owned(), |n| n.to_string_lossy().into_owned());
     let id = uuid::Uuid::now_v7().hyphenated().to_string();
     let dir = home.attachment_dir(agent, &id);
-    let path = dir.join(disk_name(&filename));
-    let written = copy(&mut input, &dir, &path);
+    let path = home.attachment_file(agent, &id, &filename);
+    let written = copy(&mut input, &dir, &path).and_then(|bytes| Ok((bytes, place::head(&path)?)));
     match written {
-        Ok(bytes) => {
-            let mime = mime_guess::from_path(&filename).first_or_octet_stream().to_string();
-            Ok(Staged { id, filename, mime, bytes, path })
+        Ok((bytes, head)) => {
+            let mime = mime::of(None, &filename, &head);
+            Ok(FileRow { id, filename, mime, bytes, sha256: None, path })
         }
         Err(e) => {
             let _ = fs::remove_dir_all(&dir);
@@ -126,27 +114,18 @@ fn stage_one(home: &Home, agent: &AgentName, source: &Path) -> Result<Staged, St
 }
 
 fn copy(input: &mut File, dir: &Path, path: &Path) -> std::io::Result<u64> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    place::folder(dir)?;
     let mut output = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     // A file that grows while it is read is cut, not followed.
     let bytes = std::io::copy(&mut input.take(MAX_POST_FILE_BYTES), &mut output)?;
     output.sync_all()?;
-    File::open(dir)?.sync_all()?;
+    place::sync(dir)?;
     Ok(bytes)
-}
-
-/// A name that every file system takes; people see the original.
-fn disk_name(name: &str) -> String {
-    let mut safe: String = name.chars().map(|c| if c == '/' || c.is_control() { '_' } else { c }).collect();
-    while safe.len() > MAX_NAME {
-        safe.pop();
-    }
-    if safe.is_empty() || safe == "." || safe == ".." { "file".to_owned() } else { safe }
 }
 
 /// Stores the message. The agent has spoken for itself in this turn, so its last words are not posted
 /// as well (seed 001, "Replies").
-pub(crate) fn store(tx: &mut Tx<'_>, request: &AgentPost, staged: &[Staged]) -> Outcome<Posted> {
+pub(crate) fn store(tx: &mut Tx<'_>, request: &AgentPost, staged: &[FileRow]) -> Outcome<Posted> {
     agent::must_exist(tx.db, &request.agent)?;
     let dedupe = dedupe(request);
     if let Some(message_id) = message::by_dedupe(tx.db, &request.agent, &dedupe)? {
@@ -167,29 +146,10 @@ pub(crate) fn store(tx: &mut Tx<'_>, request: &AgentPost, staged: &[Staged]) -> 
         dedupe: Some(&dedupe),
     };
     let message_id = message::insert(tx, &new)?;
-    add_files(tx, &message_id, staged)?;
+    attachment::bind(tx, &message_id, staged)?;
     turn::mark_posted(tx, &request.agent)?;
     message::emit_new(tx, &message_id)?;
     Ok(Posted { message_id })
-}
-
-fn add_files(tx: &mut Tx<'_>, message_id: &MessageId, staged: &[Staged]) -> Outcome<()> {
-    for (position, file) in staged.iter().enumerate() {
-        tx.db.execute(
-            "INSERT INTO attachments (id, message_id, position, filename, mime, bytes, path)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-            rusqlite::params![
-                file.id,
-                message_id.as_str(),
-                position,
-                file.filename,
-                file.mime,
-                file.bytes,
-                file.path.to_string_lossy(),
-            ],
-        )?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -239,13 +199,5 @@ mod tests {
         nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
         let fault = stage(&home, &post(vec![fifo.to_string_lossy().into()])).unwrap_err();
         assert!(fault.message.contains("not a regular file"), "{fault}");
-    }
-
-    #[test]
-    fn names_are_safe_on_disk() {
-        for (name, expected) in [("..", "file"), ("a/b", "a_b"), ("x\ny", "x_y"), ("ok.png", "ok.png")] {
-            assert_eq!(disk_name(name), expected);
-        }
-        assert!(disk_name(&"ä".repeat(300)).len() <= MAX_NAME);
     }
 }

@@ -1,11 +1,34 @@
 //! What an agent reads for a message (seed 001, "Delivery"). Pure text.
 
 use leo_ipc::chat::Message;
+use std::path::Path;
+use unicode_normalization::char::is_combining_mark;
 
 /// The prompt of a message. It always starts with `[Leo Chat] `, since a leading `!`, `/` or `#` would
 /// run as a command in the agent's terminal.
 pub(crate) fn compose(text: &str) -> String {
     format!("[Leo Chat] {text}")
+}
+
+/// What a person sends: the text, then the files by their absolute paths.
+pub(crate) fn with_files(text: &str, paths: &[&Path]) -> String {
+    if paths.is_empty() {
+        return text.to_owned();
+    }
+    let list: Vec<String> = paths.iter().map(|path| quoted(&path.to_string_lossy())).collect();
+    format!("{text}\nAttachments: {}", list.join(", "))
+}
+
+/// A path that an agent opens as it stands. Ours hold no space, quote or comma (`leo_ipc::filename`), so
+/// only a home's own path can need quotes.
+fn quoted(path: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || is_combining_mark(c) || "/._-+@%=~:".contains(c);
+    if path.chars().all(plain) {
+        return path.to_owned();
+    }
+    let escaped: String =
+        path.chars().flat_map(|c| matches!(c, '"' | '\\').then_some('\\').into_iter().chain([c])).collect();
+    format!("\"{escaped}\"")
 }
 
 /// Longest part of a question that a prompt repeats, in characters.
@@ -48,6 +71,16 @@ pub(crate) fn split(text: &str, most: usize) -> Vec<&str> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn files_are_listed_as_they_can_be_opened() {
+        let paths = ["/h/a/b.png", "/Users/Jo \"J\" Doe, x/.leo/हि_1.pdf"].map(Path::new);
+        assert_eq!(compose(&with_files("look", &[])), "[Leo Chat] look");
+        assert_eq!(
+            compose(&with_files("look", &paths)),
+            "[Leo Chat] look\nAttachments: /h/a/b.png, \"/Users/Jo \\\"J\\\" Doe, x/.leo/हि_1.pdf\""
+        );
+    }
 
     proptest! {
         #[test]

@@ -9,6 +9,7 @@ const STEPS: &[&str] = &[
     include_str!("schema/0001_start.sql"),
     include_str!("schema/0002_asks.sql"),
     include_str!("schema/0003_sessions.sql"),
+    include_str!("schema/0004_attachments.sql"),
 ];
 
 /// The version this build writes.

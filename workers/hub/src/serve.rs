@@ -3,6 +3,7 @@
 use crate::{
     agent,
     ask::{agent as asks, permission, person},
+    attachment::{self, place, prune},
     chat, delivery,
     error::Outcome,
     hook,
@@ -17,7 +18,8 @@ use futures_util::stream;
 use leo_ipc::{
     Done, Fault,
     ask::{AskPermission, AskResult, Decision, WaitAsk},
-    chat::{Attachment, AttachmentFile, GetAttachment, Posted},
+    attachment::{AddUpload, Prunable, PruneAttachments, Uploaded},
+    chat::{Accepted, Posted, SendMessage},
     config::Config,
     event::EventItem,
     hook::ReportHook,
@@ -25,9 +27,9 @@ use leo_ipc::{
     paths::Home,
     server::{Answer, Handler, Peer},
 };
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 use serde::Serialize;
-use std::sync::Arc;
+use std::{sync::Arc, time::SystemTime};
 use tokio::sync::{Mutex, watch};
 
 /// The hub.
@@ -45,6 +47,9 @@ pub(crate) struct Hub {
     pub(crate) clock: crate::writer::Clock,
     /// One reader of the spool at a time, so that its order is kept.
     pub(crate) spooling: Arc<Mutex<()>>,
+    /// One message at a time that takes uploads without a thread, so that two of them never put the
+    /// same file in place and away.
+    pub(crate) binding: Arc<Mutex<()>>,
 }
 
 impl Handler for Hub {
@@ -63,7 +68,7 @@ impl Handler for Hub {
                 })
                 .await
             }
-            R::SendMessage(r) => hub.write(move |tx, _| chat::send(tx, &r)).await,
+            R::SendMessage(r) => Answer::of(hub.send(r).await),
             R::RetryMessage(r) => hub.write(move |tx, _| chat::retry(tx, &r)).await,
             R::CancelMessage(r) => hub.write(move |tx, _| chat::cancel(tx, &r)).await,
             R::MarkRead(r) => hub.write(move |tx, _| chat::mark_read(tx, &r)).await,
@@ -77,7 +82,10 @@ impl Handler for Hub {
             R::DismissAsk(r) => hub.write(move |tx, _| person::dismiss(tx, &r)).await,
             R::AskPermission(r) => Answer::of(hub.ask_permission(r).await),
             R::PermissionGone(r) => hub.write(move |tx, _| permission::gone(tx, &r).map(|()| Done {})).await,
-            R::GetAttachment(r) => hub.read(move |db| attachment(db, &r)).await,
+            R::GetAttachment(r) => hub.read(move |db| attachment::find(db, &r)).await,
+            R::BeginUpload(r) => hub.read(move |db| attachment::begin(db, &r)).await,
+            R::AddUpload(r) => Answer::of(hub.add_upload(r).await),
+            R::PruneAttachments(r) => Answer::of(hub.prune_attachments(r).await),
             R::PutAgent(r) => hub.write(move |tx, tmux| agent::put(tx, tmux, &r)).await,
             R::ListAgents(_) => {
                 let tmux = hub.tmux_socket.clone();
@@ -145,6 +153,65 @@ impl Hub {
     {
         let tmux = self.tmux_socket.clone();
         Answer::of(self.writer.run(move |tx| work(tx, &tmux)).await)
+    }
+
+    /// Accepts a message. Uploads that get their thread by it have their files in the thread's folder
+    /// before it is stored, so that the agent never reads of a path that is not there.
+    async fn send(&self, request: SendMessage) -> Result<Accepted, Fault> {
+        let home = self.home.clone();
+        if request.attachments.is_empty() {
+            return self.writer.run(move |tx| chat::send(tx, &home, &request)).await;
+        }
+        let _one = self.binding.lock().await;
+        let (asked, there) = (request.clone(), home.clone());
+        let moves = self.readers.read(move |db| attachment::moves(db, &there, &asked)).await?;
+        let linked = moves.clone();
+        blocking(move || place::link(&linked))
+            .await?
+            .map_err(|e| Fault::internal(format!("a file cannot be put into its thread's folder: {e}")))?;
+        let sent = self.writer.run(move |tx| chat::send(tx, &home, &request)).await;
+        let stored = sent.is_ok();
+        blocking(move || place::unlink(&moves, stored)).await?;
+        sent
+    }
+
+    /// Stores an upload: its file first, then its row.
+    async fn add_upload(&self, request: AddUpload) -> Result<Uploaded, Fault> {
+        let path = attachment::check(&self.home, &request)?;
+        let (part, asked) = (self.home.upload_part(&request.id), request.clone());
+        let file = blocking(move || {
+            place::settle(&part, &path)?;
+            let head = place::head(&path)?;
+            let mime = attachment::mime::of(asked.mime.as_deref(), &asked.filename, &head);
+            let AddUpload { id, filename, bytes, sha256, .. } = asked;
+            std::io::Result::Ok(attachment::File { id, filename, mime, bytes, sha256: Some(sha256), path })
+        })
+        .await?
+        .map_err(|e| Fault::internal(format!("an upload cannot be put into its place: {e}")))?;
+        let folder = file.path.parent().map(std::path::Path::to_owned);
+        let stored = self.writer.run(move |tx| attachment::add(tx, &request, &file)).await;
+        // A second copy of what the same key has uploaded before, or an upload that was refused.
+        if !stored.as_ref().is_ok_and(|uploaded| uploaded.created)
+            && let Some(folder) = folder
+        {
+            let repeated = stored.as_ref().ok().map(|uploaded| uploaded.attachment.id.clone());
+            let same = repeated.is_some_and(|id| folder.ends_with(id));
+            if !same {
+                blocking(move || place::remove_orphans(&[folder])).await?;
+            }
+        }
+        stored
+    }
+
+    async fn prune_attachments(&self, request: PruneAttachments) -> Result<Prunable, Fault> {
+        let prunable = self.writer.run(move |tx| prune::prune(tx, &request)).await?;
+        if prunable.folders.is_empty() {
+            let home = self.home.clone();
+            let old = blocking(move || place::old_folders(&home, SystemTime::now())).await?;
+            let orphans = self.readers.read(move |db| prune::unknown(db, old)).await?;
+            blocking(move || place::remove_orphans(&orphans)).await?;
+        }
+        Ok(prunable)
     }
 
     async fn post(&self, request: leo_ipc::chat::AgentPost) -> Result<Posted, Fault> {
@@ -282,20 +349,7 @@ impl Drop for Held {
     }
 }
 
-fn attachment(db: &Connection, request: &GetAttachment) -> Outcome<AttachmentFile> {
-    let found = db
-        .prepare_cached("SELECT id, filename, mime, bytes, available, path FROM attachments WHERE id = ?1")?
-        .query_row([&request.id], |row| {
-            let attachment = Attachment {
-                id: row.get(0)?,
-                filename: row.get(1)?,
-                mime: row.get(2)?,
-                bytes: row.get(3)?,
-                available: row.get(4)?,
-            };
-            Ok(AttachmentFile { attachment, path: row.get(5)? })
-        })
-        .optional()?;
-    let unknown = || Fault::new("unknown_attachment", format!("there is no attachment `{}`", request.id));
-    Ok(found.ok_or_else(unknown)?)
+/// Work with the disk, beside the runtime's threads.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Fault> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| Fault::internal("work with files ended abnormally"))
 }

@@ -101,6 +101,7 @@ impl Bed {
             agent: a(),
             text: text.into(),
             reply_to: None,
+            attachments: Vec::new(),
             client_msg_id: id.map(Into::into),
             key: CallKey::fresh(),
         })

@@ -1,6 +1,6 @@
 //! Agents: what they are, and what a person tells them to do (WIRE.md §6).
 
-use super::chat::deliver;
+use super::chat::{NewMessage, deliver};
 use crate::{
     answer::{Answer, Data, Refusal, Refusals, Success},
     app::{AGENTS_DEADLINE, App, HUB_DEADLINE},
@@ -200,7 +200,9 @@ pub(crate) async fn message(
     Key(key): Key,
     Json(body): Json<ShortMessage>,
 ) -> Answer<Message> {
-    deliver(&app, agent, key, body.text, None, body.client_msg_id).await
+    let client_msg_id = body.client_msg_id;
+    let message = NewMessage { text: body.text, attachments: Vec::new(), reply_to: None, client_msg_id };
+    deliver(&app, agent, key, message).await
 }
 
 /// How much of the terminal.

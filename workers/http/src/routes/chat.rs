@@ -7,10 +7,11 @@ use crate::{
 };
 use axum::extract::State;
 use leo_ipc::{
-    AgentName, CallKey, IpcError,
+    AgentName, CallKey,
+    attachment::MAX_FILES,
     chat::{
-        Accepted, CancelMessage, GetAttachment, GetMessage, ListMessages, ListThreads, MAX_PAGE, MAX_TEXT,
-        MAX_TEXT_ENCODED, MarkRead, Message, MessagePage, ReadMark, RetryMessage, SendMessage, Threads,
+        Accepted, CancelMessage, GetMessage, ListMessages, ListThreads, MAX_PAGE, MAX_TEXT, MAX_TEXT_ENCODED,
+        MarkRead, Message, MessagePage, ReadMark, RetryMessage, SendMessage, Threads,
     },
 };
 use serde::Deserialize;
@@ -99,15 +100,16 @@ pub(crate) async fn message(State(app): State<App>, path: MessagePath) -> Answer
 /// A message to an agent.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(crate) struct NewMessage {
-    /// Its text, at most 256 KiB.
-    text: String,
+    /// Its text, at most 256 KiB; may be empty beside files.
+    #[serde(default)]
+    pub(super) text: String,
     /// Ids of uploaded files.
     #[serde(default)]
-    attachments: Vec<String>,
+    pub(super) attachments: Vec<String>,
     /// The message it answers.
-    reply_to: Option<String>,
+    pub(super) reply_to: Option<String>,
     /// The app's own id for it: the same id and body again is the same message.
-    client_msg_id: Option<String>,
+    pub(super) client_msg_id: Option<String>,
 }
 
 /// Sends a message. 202 when it was accepted, 200 when it had been accepted before.
@@ -121,31 +123,40 @@ pub(crate) async fn send(
     Key(key): Key,
     Json(body): Json<NewMessage>,
 ) -> Answer<Message> {
-    refuse_attachments(&app, &body.attachments).await?;
-    deliver(&app, agent, key, body.text, body.reply_to, body.client_msg_id).await
+    deliver(&app, agent, key, body).await
 }
 
-/// Sends a text to an agent, on whatever route it was asked for.
-pub(super) async fn deliver(
-    app: &App,
-    agent: AgentName,
-    key: CallKey,
-    text: String,
-    reply_to: Option<String>,
-    client_msg_id: Option<String>,
-) -> Answer<Message> {
+/// Ids that cannot be one never reach the hub.
+fn check_files(ids: &[String]) -> Result<(), Refusal> {
+    if ids.len() > MAX_FILES {
+        let text = format!("at $.attachments: at most {MAX_FILES} files, found {}", ids.len());
+        return Err(Refusal::bad_request(text));
+    }
+    match ids.iter().position(|id| !crate::extract::is_id(id)) {
+        None => Ok(()),
+        Some(index) => Err(Refusal::new(
+            "unknown_attachment",
+            format!("at $.attachments[{index}]: there is no such upload"),
+        )),
+    }
+}
+
+/// Sends a message to an agent, on whatever route it was asked for.
+pub(super) async fn deliver(app: &App, agent: AgentName, key: CallKey, body: NewMessage) -> Answer<Message> {
+    let NewMessage { text, attachments, reply_to, client_msg_id } = body;
+    check_files(&attachments)?;
+    if text.trim().is_empty() && attachments.is_empty() {
+        return Err(Refusal::bad_request("at $.text: a message without files needs a text"));
+    }
     check_text(&text)?;
     let reply_to = reply_to.map(|id| message_id(&id, "at $.reply_to")).transpose()?;
     let client_msg_id = client_msg_id.map(|id| own_id(&id, "at $.client_msg_id")).transpose()?;
-    let request = SendMessage { agent, text, reply_to, client_msg_id, key };
+    let request = SendMessage { agent, text, reply_to, attachments, client_msg_id, key };
     let Accepted { message, created } = app.hub.call(request, HUB_DEADLINE).await?;
     Ok(Data::accepted(created, message))
 }
 
 fn check_text(text: &str) -> Result<(), Refusal> {
-    if text.trim().is_empty() {
-        return Err(Refusal::bad_request("at $.text: a message without files needs a text"));
-    }
     if text.len() > MAX_TEXT {
         return Err(Refusal::new(
             "too_large",
@@ -158,21 +169,6 @@ fn check_text(text: &str) -> Result<(), Refusal> {
         return Err(Refusal::new("too_large", "at $.text: too many control characters for so long a text"));
     }
     Ok(())
-}
-
-/// Files reach a message only by an upload, which belongs to the message that sends it first; an id
-/// that is known belongs to another message already.
-async fn refuse_attachments(app: &App, ids: &[String]) -> Result<(), Refusal> {
-    let Some(id) = ids.first() else { return Ok(()) };
-    let unknown = || Refusal::new("unknown_attachment", "at $.attachments[0]: there is no such upload");
-    if !crate::extract::is_id(id) {
-        return Err(unknown());
-    }
-    match app.hub.call(GetAttachment { id: id.clone() }, HUB_DEADLINE).await {
-        Ok(_) => Err(Refusal::new("attachment_in_use", "at $.attachments[0]: it belongs to another message")),
-        Err(IpcError::Fault(_)) => Err(unknown()),
-        Err(error) => Err(error.into()),
-    }
 }
 
 /// Sends a failed message again: the same row, its next attempt.
@@ -240,7 +236,6 @@ mod tests {
     fn texts_are_checked() {
         assert!(check_text("x").is_ok());
         assert!(check_text(&"x".repeat(MAX_TEXT)).is_ok());
-        assert_eq!(check_text(" \n").unwrap_err().code(), "bad_request");
         assert_eq!(check_text(&"x".repeat(MAX_TEXT + 1)).unwrap_err().code(), "too_large");
         assert_eq!(check_text(&"\u{1}".repeat(MAX_TEXT)).unwrap_err().code(), "too_large");
     }

@@ -8,6 +8,7 @@ mod attachments;
 mod chat;
 mod events;
 mod meta;
+pub(crate) mod uploads;
 mod web;
 
 use crate::{
@@ -69,6 +70,7 @@ fn operator_routes(app: &App) -> OpenApiRouter<App> {
         .routes(routes!(chat::read))
         .routes(routes!(asks::answer))
         .routes(routes!(asks::dismiss))
+        .routes(routes!(uploads::upload))
         .routes(routes!(attachments::attachment))
         .layer(from_fn_with_state(app.clone(), chat_enabled));
     OpenApiRouter::new()

@@ -58,6 +58,7 @@ async fn bad_input_is_the_callers_fault() {
         ("GET /api/v1/chat/attachments/..%2f..%2fapi.token", b"", 404, "unknown_attachment"),
         ("GET /api/v1/chat/attachments/pruned", b"", 410, "attachment_pruned"),
         ("GET /api/v1/chat/attachments/lost", b"", 410, "attachment_pruned"),
+        ("POST /api/v1/chat/uploads?agent=No%20Name", b"x", 404, "unknown_agent"),
         ("GET /api/v1/events?since=x", b"", 400, "bad_request"),
         ("POST /api/v1/agents", b"{\"name\":\"A\"}", 400, "bad_request"),
         (
@@ -258,4 +259,45 @@ async fn chat_can_be_off() {
     bed.config.send_modify(|c| c.chat.enabled = false);
     assert_eq!(bed.operator("GET /api/v1/chat/threads", b"").await.refusal(), (404, "chat_disabled".into()));
     assert_eq!(bed.operator("GET /api/v1/agents", b"").await.status, 200);
+}
+
+#[tokio::test]
+async fn uploads_are_raw_bodies_or_forms() {
+    let bed = Bed::new().await;
+    let form = "content-type: multipart/form-data; boundary=XX\r\n";
+    let part = |name: &str, file: &str, body: &str| {
+        format!(
+            "--XX\r\ncontent-disposition: form-data; name=\"{name}\"; filename=\"{file}\"\r\ncontent-type: image/png\r\n\r\n{body}\r\n"
+        )
+    };
+    let complete = format!("{}{}--XX--\r\n", part("other", "x", "no"), part("file", "b ü.png", "bytes"));
+    let cut = part("file", "b.png", "bytes");
+    let twice = format!("{}{}--XX--\r\n", part("file", "a", "1"), part("file", "b", "2"));
+    let none = format!("{}--XX--\r\n", part("other", "a", "1"));
+    let typed = "content-type: audio/webm; codecs=opus\r\n";
+    let long = format!("?filename={}", "x".repeat(1025));
+    for (query, headers, body, status, answer) in [
+        ("?filename=a%20b.txt", "", "hello", 201, "a b.txt"),
+        ("?filename=..%2f..%2fx&agent=assistant", typed, "hello", 201, "../../x"),
+        ("", typed, "hello", 201, "voice note"),
+        ("", form, complete.as_str(), 201, "b ü.png"),
+        ("?filename=mine.png", form, &complete, 201, "mine.png"),
+        ("", form, &cut, 400, "bad_request"),
+        ("", form, &twice, 400, "bad_request"),
+        ("", form, &none, 400, "bad_request"),
+        ("", "content-type: multipart/form-data\r\n", "x", 400, "bad_request"),
+        (&long, "", "x", 400, "bad_request"),
+        ("?filename=%ff", "", "x", 201, "\u{fffd}"),
+        ("?filename=x", "idempotency-key: full\r\n", "x", 429, "uploads_full"),
+        ("?filename=x", "expect: 100-continue\r\n", "", 201, "x"),
+    ] {
+        let auth = format!("authorization: Bearer {}\r\n{headers}", bed.token);
+        let reply = bed.tcp(&format!("POST /api/v1/chat/uploads{query}"), &auth, body.as_bytes()).await;
+        let json = reply.json();
+        assert_eq!(reply.status, status, "{query} {headers}: {json}");
+        let found = if status == 201 { &json["data"]["filename"] } else { &json["code"] };
+        assert_eq!(found, answer, "{query} {headers}: {json}");
+        // The hub that would move the file is not there, so nothing may be left.
+        assert_eq!(std::fs::read_dir(bed.home.uploads()).map_or(0, |d| d.count()), 0);
+    }
 }

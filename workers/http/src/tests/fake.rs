@@ -4,6 +4,7 @@ use leo_ipc::{
     Fault, MessageId,
     agent::{AgentIdentity, AgentRecords},
     ask::{AskResult, ClosedReason},
+    attachment::{UploadBegun, Uploaded},
     chat::{
         Accepted, Attachment, AttachmentFile, DeliveryInfo, Direction, Message, MessageKind, MessagePage,
         MessageState, Posted, Threads,
@@ -215,6 +216,25 @@ impl Handler for Serving {
             HubRequest::GetMessage(r) => Answer::of(the_message(&r.agent, &r.id)),
             HubRequest::CancelMessage(r) => Answer::of(the_message(&r.agent, &r.id)),
             HubRequest::RetryMessage(r) => Answer::of(the_message(&r.agent, &r.id)),
+            HubRequest::SendMessage(r) if !r.attachments.is_empty() => {
+                let code =
+                    if r.attachments[0] == "file" { "attachment_in_use" } else { "unknown_attachment" };
+                Answer::Fault(Fault::new(code, "at $.attachments[0]: no."))
+            }
+            HubRequest::BeginUpload(r) => {
+                let full = Fault::new("uploads_full", "There are too many.");
+                Answer::of(if r.key.as_str() == "http:full" { Err(full) } else { Ok(UploadBegun::default()) })
+            }
+            HubRequest::AddUpload(r) => Answer::of(Ok(Uploaded {
+                attachment: Attachment {
+                    id: r.id,
+                    filename: r.filename,
+                    mime: r.mime.unwrap_or_default(),
+                    bytes: r.bytes,
+                    available: true,
+                },
+                created: true,
+            })),
             HubRequest::SendMessage(r) => Answer::of(known(&r.agent).map(|()| Accepted {
                 created: r.client_msg_id.as_deref() != Some("again"),
                 message: message(MESSAGE, &r.text),

@@ -41,6 +41,7 @@ pub(super) fn app(home: &Home, config: watch::Receiver<Config>, drain: Cancellat
     tokio::spawn(live.clone().feed(Client::new(home.hub_socket(), Role::Worker, Generation(1))));
     tokio::spawn(live.clone().sweep_for_ever());
     App::new(Parts {
+        home: home.clone(),
         boot_id: "boot".into(),
         supervisor_pid: 1,
         hub: Client::new(home.hub_socket(), Role::Worker, Generation(1)),

@@ -68,6 +68,7 @@ async fn the_document_lists_every_route() {
             "/api/v1/agents/{agent}/stop",
             "/api/v1/chat/attachments/{id}",
             "/api/v1/chat/threads",
+            "/api/v1/chat/uploads",
             "/api/v1/chat/{agent}/messages",
             "/api/v1/chat/{agent}/messages/{id}",
             "/api/v1/chat/{agent}/messages/{id}/answer",

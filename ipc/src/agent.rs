@@ -366,6 +366,9 @@ pub struct AuthAgent {
 pub struct AgentIdentity {
     /// The agent.
     pub name: AgentName,
-    /// The launch the token was made for.
+    /// The launch the token was made for; a headless run's id where it is one's.
     pub launch: LaunchId,
+    /// The headless run that the token was made for, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<crate::ask::Run>,
 }

@@ -439,6 +439,9 @@ pub struct AgentPost {
     /// The message it answers.
     #[serde(default)]
     pub reply_to: Option<MessageId>,
+    /// The headless run that posts, established from its token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<crate::ask::Run>,
 }
 
 /// Answer to [`AgentPost`].

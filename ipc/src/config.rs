@@ -1,7 +1,7 @@
 //! The resolved configuration, as the supervisor hands it to workers. Reading `leo.yaml`, defaults and
 //! error texts belong to the supervisor; workers only see this.
 
-use crate::AgentName;
+use crate::{AgentName, TaskName};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -15,6 +15,9 @@ pub struct Config {
     pub chat: Chat,
     /// Agents named in the file; others may be added at run time.
     pub agents: BTreeMap<AgentName, AgentConfig>,
+    /// Tasks.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tasks: BTreeMap<TaskName, TaskConfig>,
 }
 
 /// `web.*`
@@ -97,6 +100,98 @@ impl Default for AgentConfig {
     }
 }
 
+/// Whether a task is a program of its own or a prompt of its agent's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum TaskRuntime {
+    /// A harness without a terminal, started for each run.
+    #[default]
+    Oneshot,
+    /// A prompt delivered to an agent; the run is the turn that it starts.
+    Persistent,
+    /// A runtime of a newer build.
+    #[serde(other)]
+    Unknown,
+}
+
+/// `tasks.<name>.*`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TaskConfig {
+    /// The agent whose thread gets what it posts, as written; it may name no agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// The agent in which a persistent task runs; else the one that is named like the task, else its
+    /// owner.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// A cron pattern; without one it runs only by hand.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<String>,
+    /// IANA name of the pattern's zone; this machine's when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timezone: Option<String>,
+    /// The prompt itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    /// Absolute path of a file that holds the prompt, read at each run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt_file: Option<String>,
+    /// Which program.
+    pub harness: Harness,
+    /// Model name for the harness.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Absolute path of the folder it works in; its owner's when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
+    /// Environment variables added to the run.
+    pub env: BTreeMap<String, String>,
+    /// Arguments added to the harness's command line.
+    pub args: Vec<String>,
+    /// Claude's permission mode flag; `default` unless set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permission_mode: Option<String>,
+    /// A program of its own, or a prompt of an agent's.
+    pub runtime: TaskRuntime,
+    /// Seconds that one attempt may take.
+    pub timeout_s: u64,
+    /// Attempts after a failed first one.
+    pub retries: u32,
+    /// Whether a failed run posts a card.
+    pub notify_on_fail: bool,
+    /// Whether its schedule is followed.
+    pub enabled: bool,
+    /// Seconds that a run may be late, because nothing ran when it was due; later ones are skipped.
+    pub catch_up_s: u64,
+}
+
+impl Default for TaskConfig {
+    fn default() -> Self {
+        TaskConfig {
+            owner: None,
+            agent: None,
+            schedule: None,
+            timezone: None,
+            prompt: None,
+            prompt_file: None,
+            harness: Harness::Claude,
+            model: None,
+            workspace: None,
+            env: BTreeMap::new(),
+            args: Vec::new(),
+            permission_mode: None,
+            runtime: TaskRuntime::Oneshot,
+            timeout_s: 30 * 60,
+            retries: 0,
+            notify_on_fail: false,
+            enabled: true,
+            catch_up_s: 60 * 60,
+        }
+    }
+}
+
 /// A coding agent's program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -104,6 +199,10 @@ impl Default for AgentConfig {
 pub enum Harness {
     /// Claude Code.
     Claude,
+    /// OpenAI's codex; only for tasks.
+    Codex,
+    /// opencode; only for tasks.
+    Opencode,
     /// The scripted agent inside the `leo` binary, which needs no account.
     Demo,
     /// A harness that this build cannot run.
@@ -115,6 +214,8 @@ impl std::fmt::Display for Harness {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Harness::Claude => "claude",
+            Harness::Codex => "codex",
+            Harness::Opencode => "opencode",
             Harness::Demo => "demo",
             Harness::Unknown => "unknown",
         })

@@ -79,7 +79,8 @@ pub enum FromWorker {
         /// What it is doing, for the log.
         why: String,
     },
-    /// Which agents need an MCP worker; sent by the agents worker, the whole set each time.
+    /// Which agents need an MCP worker; sent by the agents worker and by the tasks worker, each its own
+    /// whole set each time.
     McpAgents {
         /// The agents.
         agents: Vec<AgentName>,

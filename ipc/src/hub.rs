@@ -23,6 +23,10 @@ use crate::{
     },
     event::{EventItem, EventPage, GetState, ListEvents, State, SubscribeEvents},
     hook::ReportHook,
+    task::{
+        BeginRun, Begun, ClaimRun, EnableTask, EndRun, ListRuns, ListTasks, NoteAttempt, ReportTaskFailure,
+        Runs, Schedules, SyncTasks, TaskFailureCard, TaskInfo, TaskRun, Tasks, TasksChanged, WatchTasks,
+    },
 };
 
 crate::rpc::requests! {
@@ -106,6 +110,24 @@ crate::rpc::requests! {
         "turn.bind" => BindTurn(BindTurn) -> Done,
         /// The running turn was interrupted.
         "turn.interrupted" => TurnInterrupted(TurnInterrupted) -> Done,
+        /// All tasks.
+        "task.list" => ListTasks(ListTasks) -> Tasks,
+        /// The runs of a task.
+        "task.runs" => ListRuns(ListRuns) -> Runs,
+        /// Follow a task's schedule, or no longer.
+        "task.enable" => EnableTask(EnableTask) -> TaskInfo,
+        /// How far schedules were followed, and what runs.
+        "task.sync" => SyncTasks(SyncTasks) -> Schedules,
+        /// Make a run.
+        "task.claim" => ClaimRun(ClaimRun) -> TaskRun,
+        /// A run is about to start.
+        "task.begin" => BeginRun(BeginRun) -> Begun,
+        /// An attempt begins.
+        "task.attempt" => NoteAttempt(NoteAttempt) -> Done,
+        /// A run is over.
+        "task.end" => EndRun(EndRun) -> TaskRun,
+        /// A failed run that somebody else recorded.
+        "task.failure" => ReportTaskFailure(ReportTaskFailure) -> TaskFailureCard,
         /// A hook's event.
         "hook" => ReportHook(ReportHook) -> Done,
         /// A page of the journal.
@@ -116,6 +138,8 @@ crate::rpc::requests! {
     streams {
         /// The journal from a place on.
         "event.subscribe" => SubscribeEvents(SubscribeEvents) -> EventItem,
+        /// Tasks and runs change.
+        "task.watch" => WatchTasks(WatchTasks) -> TasksChanged,
         /// What the agents worker has to look at.
         "agent.watch" => WatchAgents(WatchAgents) -> Wake,
     }

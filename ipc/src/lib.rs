@@ -34,6 +34,7 @@ pub mod prompt;
 mod rpc;
 #[cfg(feature = "async")]
 pub mod server;
+pub mod task;
 pub mod time;
 pub mod version;
 
@@ -41,4 +42,5 @@ pub use error::{Fault, IpcError};
 pub use exit::ExitCode;
 pub use id::{AgentName, CallKey, EventId, Generation, LaunchId, MessageId};
 pub use rpc::{Call, Done, Envelope, Kind, Streaming};
+pub use task::TaskName;
 pub use time::Time;

@@ -1,6 +1,6 @@
 //! The layout of a home folder (`$LEO_HOME`, else `~/.leo`): every path that two processes share.
 
-use crate::AgentName;
+use crate::{AgentName, TaskName};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
@@ -137,6 +137,16 @@ impl Home {
     /// What belongs to one agent: launch files, prompts too long to paste.
     pub fn agent_dir(&self, agent: &AgentName) -> PathBuf {
         self.state().join("agents").join(agent.as_str())
+    }
+
+    /// What belongs to one task: its lock and the files of its runs.
+    pub fn task_dir(&self, task: &TaskName) -> PathBuf {
+        self.state().join("tasks").join(task.as_str())
+    }
+
+    /// The log of one run of a task.
+    pub fn task_log(&self, task: &TaskName, run_id: &str) -> PathBuf {
+        self.logs().join("tasks").join(task.as_str()).join(format!("{run_id}.log"))
     }
 
     /// Files of all threads, in a folder for each thread.

@@ -1,7 +1,7 @@
 //! Every kind of frame, as the JSON that it reads from. Where a value leaves out what has a default, it
 //! stands for a frame of an older build.
 
-use super::Golden;
+use super::{Golden, tasks};
 use leo_ipc::{
     Done, Envelope, Fault,
     agent::{AgentIdentity, AgentRecord, AgentRecords, Sessions, Wake},
@@ -122,6 +122,7 @@ pub(crate) fn all() -> Vec<Golden> {
         control_socket(),
         workers(),
         shims(),
+        tasks::all(),
     ]
     .into_iter()
     .flatten()

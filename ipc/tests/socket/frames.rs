@@ -80,6 +80,7 @@ proptest! {
                 text,
                 files,
                 reply_to,
+                run: None,
             }),
         ] {
             prop_assert_eq!(&codec::decode::<HubRequest>(&codec::encode(&request).unwrap()).unwrap(), &request);

@@ -7,11 +7,12 @@ mod launch;
 pub(crate) mod observe;
 pub(crate) mod transcript;
 
-pub(crate) use launch::{LaunchPlan, PlanError, write_plan, write_private};
+pub(crate) use launch::{LaunchPlan, PlanError, write_plan};
+pub(crate) use leo_launch::write_private;
 pub(crate) use observe::{Composer, Dialog, Gate, Holding, Screen, Session, Status};
 
-use crate::env::{Env, Ties};
 use leo_ipc::config::{AgentConfig, Harness as Kind};
+use leo_launch::{Env, Ties};
 use std::path::{Path, PathBuf};
 
 /// What a launch is planned from.
@@ -79,7 +80,7 @@ pub(crate) fn adapter(kind: Kind) -> Option<&'static dyn Harness> {
     match kind {
         Kind::Claude => Some(&claude::Claude),
         Kind::Demo => Some(&demo::Demo),
-        Kind::Unknown => None,
+        Kind::Codex | Kind::Opencode | Kind::Unknown => None,
     }
 }
 

@@ -3,7 +3,6 @@
 
 mod agent;
 mod delivery;
-mod env;
 mod feed;
 mod fleet;
 mod harness;
@@ -33,7 +32,7 @@ pub fn worker() -> ExitCode {
 
 async fn run(mut worker: Worker) -> Result<(), WorkerError> {
     let listener = worker.unix_listener("agents")?;
-    let base = env::ours();
+    let base = leo_launch::ours();
     let hub = Hub::new(worker.hub());
     let (told_tx, told) = mpsc::channel(FLEET_QUEUE);
     let (events_tx, events) = mpsc::channel(FLEET_QUEUE);

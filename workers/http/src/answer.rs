@@ -95,9 +95,8 @@ fn status_of(code: &str) -> StatusCode {
     match code {
         "unauthorized" => StatusCode::UNAUTHORIZED,
         "forbidden" | "forbidden_host" | "forbidden_origin" | "wrong_agent" => StatusCode::FORBIDDEN,
-        "not_found" | "unknown_agent" | "unknown_message" | "unknown_attachment" | "chat_disabled" => {
-            StatusCode::NOT_FOUND
-        }
+        "not_found" | "unknown_agent" | "unknown_message" | "unknown_attachment" | "unknown_task"
+        | "unknown_run" | "chat_disabled" => StatusCode::NOT_FOUND,
         "method_not_allowed" => StatusCode::METHOD_NOT_ALLOWED,
         "timeout" => StatusCode::REQUEST_TIMEOUT,
         "idempotency_conflict"
@@ -112,6 +111,7 @@ fn status_of(code: &str) -> StatusCode {
         | "not_failed"
         | "not_open"
         | "not_pending"
+        | "not_queued"
         | "not_running"
         | "stale_attempt"
         | "stale_launch"

@@ -130,6 +130,8 @@ pub(crate) struct Caller {
     pub(crate) agent: AgentName,
     /// The launch of its token.
     pub(crate) launch: Option<LaunchId>,
+    /// The headless run of its token.
+    pub(crate) run: Option<leo_ipc::ask::Run>,
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Caller {
@@ -140,9 +142,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
         let crate::extract::AgentPath(agent) =
             crate::extract::AgentPath::from_request_parts(parts, state).await?;
         match principal {
-            Some(Principal::Operator) => Ok(Caller { agent, launch: None }),
+            Some(Principal::Operator) => Ok(Caller { agent, launch: None, run: None }),
             Some(Principal::Agent(identity)) if identity.name == agent => {
-                Ok(Caller { agent, launch: Some(identity.launch) })
+                Ok(Caller { agent, launch: Some(identity.launch), run: identity.run })
             }
             Some(Principal::Agent(identity)) => Err(Refusal::new(
                 "wrong_agent",

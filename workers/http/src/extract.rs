@@ -9,7 +9,7 @@ use axum::{
 use bytes::Bytes;
 use http::{HeaderMap, header, request::Parts};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use leo_ipc::{AgentName, CallKey, MessageId};
+use leo_ipc::{AgentName, CallKey, MessageId, TaskName};
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 
@@ -126,6 +126,19 @@ impl<S: Send + Sync> FromRequestParts<S> for AgentPath {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
         let params = params(parts, state).await?;
         agent_in(&params).map(AgentPath)
+    }
+}
+
+/// The task that the path names.
+pub(crate) struct TaskPath(pub(crate) TaskName);
+
+impl<S: Send + Sync> FromRequestParts<S> for TaskPath {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let params = params(parts, state).await?;
+        let unknown = |_| Refusal::new("unknown_task", "there is no such task");
+        param(&params, "task").parse().map(TaskPath).map_err(unknown)
     }
 }
 

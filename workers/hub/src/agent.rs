@@ -14,6 +14,7 @@ use leo_ipc::{
         Activity, Agent, AgentIdentity, AgentRecord, AgentRecords, AuthAgent, BeginLaunch, Desired,
         EndLaunch, Launch, PutAgent, ReportAgent, SetDesired, SetWaiting, Status,
     },
+    ask::Run,
     chat::{Route, WaitingFor},
     config::AgentConfig,
 };
@@ -189,7 +190,7 @@ pub(crate) fn remove(tx: &mut Tx<'_>, tmux_socket: &str, name: &AgentName) -> Ou
             },
         )?;
     }
-    settle::agent_gone(tx, name)?;
+    settle::agent_gone(tx, name, settle::Gone::Removed)?;
     crate::delivery::fail_all(tx, name, "The agent was removed before this message reached it.")?;
     tx.db.execute("UPDATE agents SET removed = 1, queue_waiting = NULL WHERE name = ?1", [name.as_str()])?;
     tx.emit("agent_stopped", object("agent", &Agent { status: Status::Stopped, ..record.agent }))?;
@@ -205,7 +206,7 @@ pub(crate) fn set_desired(tx: &mut Tx<'_>, tmux_socket: &str, request: &SetDesir
         [request.name.as_str(), &word(request.desired)],
     )?;
     if request.by_person && request.desired == Desired::Stopped {
-        settle::agent_gone(tx, &request.name)?;
+        settle::agent_gone(tx, &request.name, settle::Gone::Stopped)?;
     }
     tx.wake_agent(&request.name);
     load(tx.db, tmux_socket, &request.name)
@@ -337,8 +338,12 @@ pub(crate) fn set_waiting(tx: &mut Tx<'_>, request: &SetWaiting) -> Outcome<()> 
     Ok(())
 }
 
-/// Whose token this is. Only the current launch's token is good.
+/// Whose token this is. Only the current launch's token is good, or one of a headless run's that is not
+/// over.
 pub(crate) fn authenticate(db: &Connection, request: &AuthAgent) -> Outcome<AgentIdentity> {
+    if let Some(run) = of_run(db, &request.token_hash)? {
+        return Ok(run);
+    }
     let found: Option<(String, String)> = db
         .prepare_cached(
             "SELECT l.agent, l.id FROM launches l JOIN agents a ON a.name = l.agent AND a.launch = l.id
@@ -365,7 +370,21 @@ fn identity(found: Option<(String, String)>) -> Outcome<AgentIdentity> {
     let denied = || Fault::new("unauthorized", "this token belongs to no agent that runs now");
     let (name, launch) = found.ok_or_else(denied)?;
     let name = AgentName::try_from(name).map_err(|e| Fault::internal(e.to_string()))?;
-    Ok(AgentIdentity { name, launch: LaunchId(launch) })
+    Ok(AgentIdentity { name, launch: LaunchId(launch), run: None })
+}
+
+/// The headless run that a token was made for, which speaks in its owner's thread.
+fn of_run(db: &Connection, token_hash: &str) -> Outcome<Option<AgentIdentity>> {
+    let found: Option<(String, String, String)> = db
+        .prepare_cached(
+            "SELECT r.agent, r.id, r.task FROM runs r JOIN agents a ON a.name = r.agent
+             WHERE r.token_hash = ?1 AND r.state = 'running' AND r.message_id IS NULL AND a.removed = 0",
+        )?
+        .query_row([token_hash], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .optional()?;
+    let Some((name, run_id, task)) = found else { return Ok(None) };
+    let name = AgentName::try_from(name).map_err(|e| Fault::internal(e.to_string()))?;
+    Ok(Some(AgentIdentity { name, launch: LaunchId(run_id.clone()), run: Some(Run { task, run_id }) }))
 }
 
 /// Sets an agent's activity from a hook, with its event when it changed.

@@ -6,7 +6,7 @@ use crate::{
     delivery,
     error::Outcome,
     message::{self, New},
-    prompt,
+    prompt, task,
     writer::Tx,
 };
 use leo_ipc::{
@@ -66,6 +66,9 @@ pub(crate) fn send(tx: &mut Tx<'_>, home: &Home, request: &SendMessage) -> Outco
     let text = prompt::with_files(&request.text, &paths);
     let prompt = match &replied {
         Some(ask) if ask.kind == MessageKind::Ask => prompt::reply_to_ask(&text, ask),
+        Some(card) if card.kind == MessageKind::Task && card.direction == Direction::Out => {
+            prompt::reply_to_card(&text, card)
+        }
         _ => prompt::compose(&text),
     };
     delivery::enqueue(tx, &request.agent, &id, &prompt)?;
@@ -109,7 +112,7 @@ fn repeated(db: &Connection, id: &MessageId, request: &SendMessage) -> Outcome<A
     Err(Fault::new("idempotency_conflict", text).into())
 }
 
-fn check_outbox(db: &Connection, agent: &AgentName, bytes: usize) -> Outcome<()> {
+pub(crate) fn check_outbox(db: &Connection, agent: &AgentName, bytes: usize) -> Outcome<()> {
     let (count, waiting): (u64, u64) = db
         .prepare_cached(
             "SELECT count(*), coalesce(sum(bytes), 0) FROM deliveries WHERE agent = ?1 AND phase <> 'done'",
@@ -173,6 +176,7 @@ pub(crate) fn cancel(tx: &mut Tx<'_>, request: &CancelMessage) -> Outcome<Messag
         [request.id.as_str()],
     )?;
     tx.wake(Wake::Outbox { name: request.agent.clone() });
+    task::delivery_cancelled(tx, &request.id, "its prompt was taken back")?;
     message::emit_changed(tx, &request.id, "state")
 }
 

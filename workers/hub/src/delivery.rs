@@ -6,7 +6,7 @@ use crate::{
     agent,
     error::Outcome,
     message::{self, word},
-    note,
+    note, task,
     turn::{self, Handed, TurnState},
     writer::Tx,
 };
@@ -203,6 +203,7 @@ fn fail(
     )?;
     let message = message::emit_changed(tx, id, "state")?;
     note::post(tx, agent, &format!("failed:{id}:{attempt}"), text)?;
+    task::delivery_failed(tx, id, text)?;
     tx.wake(Wake::Outbox { name: agent.clone() });
     Ok(message)
 }
@@ -238,6 +239,9 @@ pub(crate) fn bind(tx: &mut Tx<'_>, request: &BindTurn) -> Outcome<()> {
     )?;
     match &request.prompt_id {
         Some(prompt_id) if changed > 0 => claim_turn(tx, &request.agent, prompt_id, &request.message_id),
+        None if changed > 0 => {
+            task::delivery_cancelled(tx, &request.message_id, "its prompt became part of another turn")
+        }
         _ => Ok(()),
     }
 }

@@ -23,6 +23,7 @@ mod session;
 mod spool;
 mod state;
 mod suspend;
+mod task;
 #[cfg(test)]
 mod tests;
 mod turn;
@@ -100,10 +101,12 @@ pub(crate) fn open(
     let journal = Arc::new(Journal::new(epoch, head));
     let watchers = Arc::new(Watchers::default());
     let asks = tokio::sync::watch::Sender::new(0);
+    let tasks = tokio::sync::watch::Sender::new(0);
     let around = writer::Around {
         journal: journal.clone(),
         watchers: watchers.clone(),
         asks: asks.clone(),
+        tasks: tasks.clone(),
         clock: clock.clone(),
     };
     let writer = Writer::start(db, ids, head, around).map_err(|e| OpenError::Thread { source: e })?;
@@ -117,6 +120,7 @@ pub(crate) fn open(
         journal,
         watchers,
         asks,
+        tasks,
         config,
         clock,
         spooling: Arc::default(),

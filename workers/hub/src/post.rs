@@ -6,7 +6,7 @@ use crate::{
     attachment::{self, File as FileRow, mime, place},
     error::Outcome,
     message::{self, New},
-    turn,
+    task, turn,
     writer::Tx,
 };
 use leo_ipc::{
@@ -45,8 +45,17 @@ pub(crate) fn check(request: &AgentPost) -> Result<(), Fault> {
 /// The post that the same key has made, if it has.
 pub(crate) fn repeated(db: &Connection, request: &AgentPost) -> Outcome<Option<Posted>> {
     agent::must_exist(db, &request.agent)?;
-    let id = message::by_dedupe(db, &request.agent, &dedupe(request))?;
-    Ok(id.map(|message_id| Posted { message_id }))
+    Ok(known(db, request)?.map(|message_id| Posted { message_id }))
+}
+
+fn known(db: &Connection, request: &AgentPost) -> Outcome<Option<MessageId>> {
+    let dedupe = dedupe(request);
+    for thread in task::threads_of(db, &request.agent)? {
+        if let Some(id) = message::by_dedupe(db, &thread, &dedupe)? {
+            return Ok(Some(id));
+        }
+    }
+    Ok(None)
 }
 
 fn dedupe(request: &AgentPost) -> String {
@@ -127,18 +136,25 @@ fn copy(input: &mut File, dir: &Path, path: &Path) -> std::io::Result<u64> {
 /// as well (seed 001, "Replies").
 pub(crate) fn store(tx: &mut Tx<'_>, request: &AgentPost, staged: &[FileRow]) -> Outcome<Posted> {
     agent::must_exist(tx.db, &request.agent)?;
-    let dedupe = dedupe(request);
-    if let Some(message_id) = message::by_dedupe(tx.db, &request.agent, &dedupe)? {
+    if let Some(message_id) = known(tx.db, request)? {
         discard(staged);
         return Ok(Posted { message_id });
     }
+    // What a task run posts is a card in its owner's thread.
+    let filed = task::filed(tx.db, &request.agent, request.run.as_ref())?;
+    let thread = task::thread_of(&request.agent, filed.as_ref());
     if let Some(reply_to) = &request.reply_to {
-        message::find(tx.db, &request.agent, reply_to)?;
+        message::find(tx.db, thread, reply_to)?;
     }
+    let dedupe = dedupe(request);
     let new = New {
-        agent: &request.agent,
+        agent: thread,
         direction: Direction::Out,
-        kind: if staged.is_empty() { MessageKind::Text } else { MessageKind::File },
+        kind: match (&filed, staged.is_empty()) {
+            (Some(_), _) => MessageKind::Task,
+            (None, true) => MessageKind::Text,
+            (None, false) => MessageKind::File,
+        },
         text: &request.text,
         state: MessageState::None,
         reply_to: request.reply_to.as_ref(),
@@ -147,7 +163,13 @@ pub(crate) fn store(tx: &mut Tx<'_>, request: &AgentPost, staged: &[FileRow]) ->
     };
     let message_id = message::insert(tx, &new)?;
     attachment::bind(tx, &message_id, staged)?;
-    turn::mark_posted(tx, &request.agent)?;
+    if let Some(filed) = &filed {
+        task::file(tx, &message_id, &filed.run.task, &filed.run.run_id)?;
+    }
+    // A headless run speaks in the thread, not in the turn that its owner may be in.
+    if request.run.is_none() {
+        turn::mark_posted(tx, &request.agent)?;
+    }
     message::emit_new(tx, &message_id)?;
     Ok(Posted { message_id })
 }
@@ -164,6 +186,7 @@ mod tests {
             text: String::new(),
             files,
             reply_to: None,
+            run: None,
         }
     }
 

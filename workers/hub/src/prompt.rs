@@ -31,7 +31,20 @@ fn quoted(path: &str) -> String {
     format!("\"{escaped}\"")
 }
 
-/// Longest part of a question that a prompt repeats, in characters.
+/// The prompt of a persistent task. Its first line says what it is: nobody has written it just now.
+pub(crate) fn of_task(text: &str, task: &str, run_id: &str) -> String {
+    compose(&format!("Task {task} is due (run {run_id}):\n{text}"))
+}
+
+/// The prompt of a message that replies to a task card (seed 001, "Delivery").
+pub(crate) fn reply_to_card(text: &str, card: &Message) -> String {
+    let said: String = card.text.chars().take(MAX_QUOTED).collect();
+    let task = card.task.as_deref().unwrap_or_default();
+    let run = card.run_id.as_deref().unwrap_or_default();
+    format!("{}\nIn reply to task {task} run {run} ({}): {said}", compose(text), card.ts)
+}
+
+/// Longest part of a question or card that a prompt repeats, in characters.
 const MAX_QUOTED: usize = 1500;
 
 /// The prompt of a message that replies to an ask.

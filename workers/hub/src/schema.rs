@@ -10,6 +10,7 @@ const STEPS: &[&str] = &[
     include_str!("schema/0002_asks.sql"),
     include_str!("schema/0003_sessions.sql"),
     include_str!("schema/0004_attachments.sql"),
+    include_str!("schema/0005_tasks.sql"),
 ];
 
 /// The version this build writes.

@@ -10,7 +10,7 @@ use crate::{
     journal::{self, Cursor, Journal},
     message, note, post,
     reader::Readers,
-    session, spool, state, suspend,
+    session, spool, state, suspend, task,
     watch::Watchers,
     writer::{Tx, Writer},
 };
@@ -26,6 +26,7 @@ use leo_ipc::{
     hub::HubRequest,
     paths::Home,
     server::{Answer, Handler, Peer},
+    task::TasksChanged,
 };
 use rusqlite::Connection;
 use serde::Serialize;
@@ -43,6 +44,8 @@ pub(crate) struct Hub {
     pub(crate) watchers: Arc<Watchers>,
     /// Counts up whenever an ask changed.
     pub(crate) asks: watch::Sender<u64>,
+    /// Counts up whenever a task or a run changed.
+    pub(crate) tasks: watch::Sender<u64>,
     pub(crate) config: watch::Receiver<Config>,
     pub(crate) clock: crate::writer::Clock,
     /// One reader of the spool at a time, so that its order is kept.
@@ -114,6 +117,48 @@ impl Handler for Hub {
             R::TurnInterrupted(r) => {
                 hub.write(move |tx, tmux| delivery::interrupted(tx, tmux, &r).map(|()| Done {})).await
             }
+            R::ListTasks(_) => {
+                let config = hub.config();
+                hub.read(move |db| task::list(db, &config)).await
+            }
+            R::ListRuns(r) => {
+                let config = hub.config();
+                hub.read(move |db| task::list_runs(db, &config, &r)).await
+            }
+            R::EnableTask(r) => {
+                let config = hub.config();
+                hub.write(move |tx, _| task::enable(tx, &config, &r)).await
+            }
+            R::SyncTasks(r) => {
+                let config = hub.config();
+                hub.write(move |tx, _| task::sync(tx, &config, &r)).await
+            }
+            R::ClaimRun(r) => {
+                let config = hub.config();
+                hub.write(move |tx, _| task::claim(tx, &config, &r)).await
+            }
+            R::BeginRun(r) => {
+                let config = hub.config();
+                hub.write(move |tx, _| task::begin(tx, &config, &r)).await
+            }
+            R::NoteAttempt(r) => hub.write(move |tx, _| task::attempt(tx, &r).map(|()| Done {})).await,
+            R::EndRun(r) => {
+                let config = hub.config();
+                hub.write(move |tx, _| task::end(tx, &config, &r)).await
+            }
+            R::ReportTaskFailure(r) => {
+                let config = hub.config();
+                hub.write(move |tx, _| task::report_failure(tx, &config, &r)).await
+            }
+            R::WatchTasks(_) => {
+                let mut changes = hub.tasks.subscribe();
+                // The first item comes at once: whoever asks has seen nothing yet.
+                changes.mark_changed();
+                Answer::stream(stream::unfold(changes, |mut changes| async move {
+                    changes.changed().await.ok()?;
+                    Some((Ok(TasksChanged {}), changes))
+                }))
+            }
             R::ReportHook(r) => Answer::of(hub.hook(r).await),
             R::ListEvents(r) => {
                 let epoch = hub.journal.epoch().to_owned();
@@ -138,6 +183,11 @@ impl Handler for Hub {
 }
 
 impl Hub {
+    /// The configuration as it is now.
+    fn config(&self) -> Config {
+        self.config.borrow().clone()
+    }
+
     async fn read<T, F>(&self, work: F) -> Answer
     where
         T: Serialize + Send + 'static,

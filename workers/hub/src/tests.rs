@@ -374,6 +374,7 @@ async fn nothing_is_captured_when_the_agent_posted_in_that_turn() {
         text: "my own words".into(),
         files: vec![],
         reply_to: None,
+        run: None,
     };
     let first = bed.ask(post.clone()).await.unwrap();
     assert_eq!(bed.ask(post).await.unwrap(), first, "the same call again is the same post");
@@ -435,6 +436,7 @@ async fn threads_read_marks_and_removed_agents() {
         text: "p".into(),
         files: vec![],
         reply_to: None,
+        run: None,
     };
     let posted = bed.ask(post).await.unwrap().message_id;
     let first = bed.thread().await[0].id.clone();

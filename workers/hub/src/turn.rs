@@ -8,7 +8,7 @@
 use crate::{
     error::Outcome,
     message::{self, New, from_word},
-    note, prompt,
+    note, prompt, task,
     writer::Tx,
 };
 use leo_ipc::{
@@ -215,12 +215,16 @@ pub(crate) fn begin(
 
 /// Records that a turn ended; journaled when it had been running.
 pub(crate) fn end(tx: &mut Tx<'_>, agent: &AgentName, prompt_id: &str, state: TurnState) -> Outcome<()> {
+    let ended = state;
     let state = message::word(state);
     let was_running = tx.db.execute(
         "UPDATE turns SET state = ?3, ended_at = ?4 WHERE agent = ?1 AND prompt_id = ?2 AND state = 'running'",
         rusqlite::params![agent.as_str(), prompt_id, state, tx.now.millis()],
     )?;
     if was_running > 0 {
+        if let Some(message) = find(tx.db, agent, prompt_id)?.and_then(|turn| turn.message_id) {
+            task::turn_ended(tx, &message, ended)?;
+        }
         return emit(tx, agent, "agent_turn_completed", prompt_id, &state);
     }
     tx.db.execute(
@@ -258,6 +262,10 @@ pub(crate) fn reply(
     to: &MessageId,
     text: &str,
 ) -> Outcome<()> {
+    // A task's own turn has no reply: what it wants to say it posts (seed 001, "Replies").
+    if message::load(tx.db, to)?.task.is_some() {
+        return Ok(());
+    }
     let mut last = None;
     for part in prompt::split(text, MAX_TEXT) {
         let new = New {

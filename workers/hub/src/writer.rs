@@ -33,6 +33,8 @@ pub(crate) struct Around {
     pub(crate) watchers: Arc<Watchers>,
     /// Counted up when an ask changed.
     pub(crate) asks: watch::Sender<u64>,
+    /// Counted up when a task or a run changed.
+    pub(crate) tasks: watch::Sender<u64>,
     pub(crate) clock: Clock,
 }
 
@@ -59,6 +61,7 @@ struct Collected {
     wakes: Vec<Wake>,
     head: u64,
     asks: bool,
+    tasks: bool,
 }
 
 impl Writer {
@@ -159,6 +162,11 @@ impl Tx<'_> {
         self.collected.asks = true;
     }
 
+    /// Wakes whoever follows tasks, after the commit.
+    pub(crate) fn tasks_changed(&mut self) {
+        self.collected.tasks = true;
+    }
+
     /// Runs `work`; a refusal undoes what it did and collected.
     fn attempt<T>(&mut self, work: impl FnOnce(&mut Tx<'_>) -> Outcome<T>) -> Result<T, Fault> {
         let marks = (self.collected.events.len(), self.collected.wakes.len(), self.collected.head);
@@ -187,6 +195,9 @@ fn run(mut db: Connection, mut ids: Ids, mut head: u64, mut queue: mpsc::Receive
             around.watchers.publish(&collected.wakes);
             if collected.asks {
                 around.asks.send_modify(|version| *version += 1);
+            }
+            if collected.tasks {
+                around.tasks.send_modify(|version| *version += 1);
             }
         }
         drop(done);

@@ -95,8 +95,9 @@ async fn authenticate(
         return Err(IpcError::Undecodable { what: "the first frame is not a token".to_owned() });
     };
     let denied = match hub.call(AuthAgent { token_hash: token_hash(&token) }, AUTH_WITHIN).await {
-        Ok(AgentIdentity { name, launch }) if name == *agent => {
+        Ok(AgentIdentity { name, launch, run: proven }) if name == *agent => {
             say(socket, &ToShim::Welcome {}).await?;
+            let run = proven.or(run);
             return Ok(Some(Caller { agent: name, launch, cwd: cwd.map(PathBuf::from), dispatched, run }));
         }
         Ok(_) => "this token belongs to another agent",

@@ -8,7 +8,6 @@ use super::{
     words::{death_note, last_words},
 };
 use crate::{
-    env::{Ties, for_agent},
     harness::{
         Composer, Dialog, LaunchContext, Place, PlanError, Resume, Status, launch_dir, observe, write_plan,
     },
@@ -24,6 +23,7 @@ use leo_ipc::{
     chat::Route,
     id::{fresh_token, token_hash},
 };
+use leo_launch::{Ties, for_agent};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -278,6 +278,7 @@ impl Agent {
             token,
             program: self.shared.program.clone(),
             home: self.shared.home.clone(),
+            run: None,
         };
         let resume = self.record.resume_session.clone().filter(|_| resume).map(|session| Resume {
             session,

@@ -1,11 +1,11 @@
 //! What all agents' tasks share.
 
 use crate::{
-    env::Env,
     hub::Hub,
     tmux::{PaneInfo, Tmux},
 };
 use leo_ipc::{AgentName, paths::Home};
+use leo_launch::Env;
 use nix::{errno::Errno, sys::signal::kill, unistd::Pid};
 use std::{
     collections::BTreeMap,

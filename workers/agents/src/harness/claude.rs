@@ -8,7 +8,7 @@ mod settings;
 use super::{
     Harness, LaunchContext, LaunchPlan, Place, PlanError, Resume, Screen, Session, launch, launch_dir,
 };
-use crate::env::{Env, find_program, for_agent};
+use leo_launch::{Env, find_program, for_agent};
 use std::path::{Path, PathBuf};
 
 /// The adapter.
@@ -50,7 +50,7 @@ impl Harness for Claude {
         argv.extend(config.args.iter().cloned());
         let files = vec![
             ("settings.json", settings::settings(&ties.program, mode).to_string()),
-            ("mcp.json", settings::mcp(ties).to_string()),
+            ("mcp.json", leo_launch::claude_mcp(ties).to_string()),
         ];
         Ok(LaunchPlan { argv, env, folder, files })
     }

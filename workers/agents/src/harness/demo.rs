@@ -4,7 +4,7 @@
 use super::{
     Composer, Harness, LaunchContext, LaunchPlan, Place, PlanError, Screen, Session, Status, launch,
 };
-use crate::env::{Env, for_agent};
+use leo_launch::{Env, for_agent};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 

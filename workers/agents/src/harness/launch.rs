@@ -2,10 +2,9 @@
 //! only we can read, never in an argument: those are visible to every user of the machine.
 
 use super::launch_dir;
-use crate::env::{Env, is_name};
+use leo_launch::{Env, is_name, write_private};
 use std::{
-    io::Write,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
 };
 
@@ -78,20 +77,6 @@ pub(crate) fn write_plan(agent_dir: &Path, plan: &LaunchPlan) -> Result<Vec<Stri
         write_private(&path, text.as_bytes()).map_err(failed(&path))?;
     }
     Ok(vec!["/bin/sh".to_owned(), folder.join("run").display().to_string()])
-}
-
-/// Replaces a file by one that only we can read, in one step.
-pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let partial = path.with_extension("partial");
-    // Left over from a crash, it might have another owner's mode.
-    match std::fs::remove_file(&partial) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
-        _ => {}
-    }
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial)?;
-    file.write_all(bytes)?;
-    drop(file);
-    std::fs::rename(&partial, path)
 }
 
 /// A shell script that replaces itself by the harness, so that the pane's process is the harness. Its

@@ -1,5 +1,6 @@
 //! A locale in which tmux knows UTF-8.
 
+use leo_launch::fallback_locale as fallback;
 use std::collections::BTreeMap;
 
 /// The locale in force if it is a UTF-8 one, else the system's plain UTF-8 locale.
@@ -15,12 +16,6 @@ pub(super) fn utf8(env: &BTreeMap<String, String>) -> String {
 fn is_utf8(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     name.ends_with("utf-8") || name.ends_with("utf8")
-}
-
-/// macOS has no `C.UTF-8`; `en_US.UTF-8` is part of every installation. On Linux it is the other way
-/// round.
-pub(crate) fn fallback() -> &'static str {
-    if cfg!(target_os = "macos") { "en_US.UTF-8" } else { "C.UTF-8" }
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ mod paste;
 mod sanitise;
 mod session;
 
-pub(crate) use locale::fallback as fallback_locale;
 pub(crate) use paste::Key;
 pub(crate) use sanitise::{clean_words, for_paste};
 pub(crate) use session::{NewSession, PaneInfo};
@@ -115,7 +114,7 @@ impl Tmux {
         // A server that was started without a UTF-8 locale shows every other character as `_`.
         env.insert("LC_ALL".to_owned(), locale::utf8(base));
         env.insert("TERM".to_owned(), "xterm-256color".to_owned());
-        let program = crate::env::find_program("tmux", base);
+        let program = leo_launch::find_program("tmux", base);
         Tmux { program, server: server.into(), env }
     }
 

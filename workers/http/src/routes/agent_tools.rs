@@ -65,6 +65,7 @@ pub(crate) async fn post(
         text: body.text,
         files: body.files,
         reply_to: body.reply_to.map(|id| message_id(&id, "at $.reply_to")).transpose()?,
+        run: caller.run,
     };
     Ok(Data::ok(app.hub.call(request, HUB_DEADLINE).await?))
 }

@@ -78,7 +78,7 @@ pub(crate) struct NewAgent {
 
 impl NewAgent {
     fn into_request(self) -> Result<PutAgent, Refusal> {
-        if self.harness == Harness::Unknown {
+        if !matches!(self.harness, Harness::Claude | Harness::Demo) {
             return Err(Refusal::bad_request("at $.harness: this build runs `claude` and `demo`"));
         }
         if !Path::new(&self.workspace).is_absolute() {

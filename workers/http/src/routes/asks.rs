@@ -152,7 +152,7 @@ pub(crate) async fn ask(
                 input: body.input,
                 options: body.options,
                 timeout_s: body.timeout_s,
-                run: None,
+                run: caller.run,
             };
             app.hub.call(open, HUB_DEADLINE).await?.id
         }

@@ -8,6 +8,7 @@ mod attachments;
 mod chat;
 mod events;
 mod meta;
+mod tasks;
 pub(crate) mod uploads;
 mod web;
 
@@ -22,7 +23,7 @@ use axum::{
     extract::{Request, State},
     middleware::{Next, from_fn, from_fn_with_state},
     response::{IntoResponse, Response},
-    routing::get,
+    routing::{get, post},
 };
 use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -84,6 +85,10 @@ fn operator_routes(app: &App) -> OpenApiRouter<App> {
         .routes(routes!(agents::message))
         .routes(routes!(agents::logs))
         .routes(routes!(agents::attach))
+        .routes(routes!(tasks::list))
+        .routes(routes!(tasks::runs))
+        .routes(routes!(tasks::enable))
+        .routes(routes!(tasks::disable))
         .routes(routes!(meta::state))
         .routes(routes!(events::events))
         .layer(from_fn(auth::operator_only))
@@ -129,7 +134,9 @@ pub(crate) fn router(app: &App, trust: Trust) -> Router {
     let (mut router, _) = documented(app).split_for_parts();
     router = router.merge(web::assets());
     if trust == Trust::Socket {
+        let failure = post(tasks::failure).layer(from_fn_with_state(app.clone(), chat_enabled));
         let short = Router::new()
+            .route("/chat/task-failure", failure)
             .route("/events", get(events::events))
             .route("/state", get(meta::state))
             .layer(from_fn(auth::operator_only))

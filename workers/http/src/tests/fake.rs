@@ -255,7 +255,11 @@ impl Handler for Serving {
             HubRequest::AnswerAsk(r) => Answer::of(answered(r)),
             HubRequest::DismissAsk(r) => Answer::of(dismissed(&r)),
             HubRequest::AuthAgent(r) if r.token_hash == *hub.agent_token_hash.lock().unwrap() => {
-                Answer::of(Ok(AgentIdentity { name: "assistant".parse().unwrap(), launch: "l1".into() }))
+                Answer::of(Ok(AgentIdentity {
+                    name: "assistant".parse().unwrap(),
+                    launch: "l1".into(),
+                    run: None,
+                }))
             }
             HubRequest::AuthAgent(_) => Answer::Fault(Fault::new("unauthorized", "Not known.")),
             HubRequest::GetAttachment(r) => Answer::of(attachment(&hub.home, &r.id)),

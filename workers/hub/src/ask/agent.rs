@@ -8,7 +8,7 @@ use super::{
 use crate::{
     agent,
     error::{Outcome, unknown_message},
-    message,
+    message, task,
     writer::Tx,
 };
 use leo_ipc::{
@@ -22,17 +22,24 @@ use rusqlite::Connection;
 pub(crate) fn open(tx: &mut Tx<'_>, request: &OpenAsk) -> Outcome<Message> {
     agent::must_exist(tx.db, &request.agent)?;
     let dedupe = format!("ask:{}", request.call_key);
-    if let Some(id) = message::by_dedupe(tx.db, &request.agent, &dedupe)? {
-        return message::load(tx.db, &id);
+    for thread in task::threads_of(tx.db, &request.agent)? {
+        if let Some(id) = message::by_dedupe(tx.db, &thread, &dedupe)? {
+            return message::load(tx.db, &id);
+        }
     }
     input::question(&request.question, request.timeout_s)?;
     let input = input::parse(request.input.as_ref(), request.options.as_ref())?;
+    let filed = task::filed(tx.db, &request.agent, request.run.as_ref())?;
+    let thread = task::thread_of(&request.agent, filed.as_ref());
+    let foreign = *thread != request.agent;
+    // A headless run, or a persistent task whose owner is another agent, has no agent to hand a late
+    // answer to: it cannot wait for ever.
+    let bounded = foreign || filed.as_ref().is_some_and(|f| f.headless) || request.run.is_some();
     let given = request.timeout_s.filter(|s| *s > 0);
-    // A headless run has no agent to hand a late answer to: it cannot wait for ever.
-    let timeout = given.or(request.run.as_ref().map(|_| RUN_TIMEOUT_S)).and_then(|s| i64::try_from(s).ok());
+    let timeout = given.or(bounded.then_some(RUN_TIMEOUT_S)).and_then(|s| i64::try_from(s).ok());
     let deadline = timeout.map(|s| Time::from_millis(tx.now.millis() + s * 1000));
     let new = NewAsk {
-        agent: &request.agent,
+        agent: thread,
         kind: Kind::Ask,
         text: &request.question,
         input: &input,
@@ -40,7 +47,8 @@ pub(crate) fn open(tx: &mut Tx<'_>, request: &OpenAsk) -> Outcome<Message> {
         deadline,
         opened_ms: tx.now.millis(),
         dedupe: &dedupe,
-        run: request.run.as_ref(),
+        run: filed.as_ref().map(|f| &f.run).or(request.run.as_ref()),
+        asker: foreign.then_some(&request.agent),
         hook: None,
     };
     store::open(tx, &new)
@@ -49,7 +57,7 @@ pub(crate) fn open(tx: &mut Tx<'_>, request: &OpenAsk) -> Outcome<Message> {
 /// An ask of this agent's.
 fn own(db: &Connection, agent: &AgentName, id: &MessageId) -> Outcome<Ask> {
     let ask = store::find(db, id)?.ok_or_else(|| unknown_message(id))?;
-    if ask.agent != *agent || ask.kind != Kind::Ask {
+    if ask.asker.as_ref().unwrap_or(&ask.agent) != agent || ask.kind != Kind::Ask {
         return Err(Fault::new("not_your_ask", "that ask belongs to another agent").into());
     }
     Ok(ask)

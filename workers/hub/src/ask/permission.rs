@@ -80,6 +80,7 @@ pub(crate) fn open(tx: &mut Tx<'_>, chat: &Chat, request: &AskPermission) -> Out
         opened_ms: request.at_ms,
         dedupe: &dedupe,
         run: None,
+        asker: None,
         hook: Some(hook),
     };
     store::open(tx, &new)?;

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     agent,
     error::{Outcome, Refusal, unknown_message},
-    message,
+    message, task,
     writer::Tx,
 };
 use leo_ipc::{
@@ -57,8 +57,12 @@ pub(crate) fn answer(tx: &mut Tx<'_>, request: &AnswerAsk) -> Outcome<Message> {
         return Err(settled_before(tx, &request.message_id)?);
     }
     let message = message::load(tx.db, &request.message_id)?;
-    // Asks of a task run are not delivered; resuming returns their answer.
-    if ask.kind == Kind::Ask && message.task.is_none() {
+    // Asks of a task run that has no agent of its own are not delivered; resuming returns their answer.
+    let reachable = match &message.run_id {
+        Some(run_id) => ask.asker.is_none() && !task::is_headless(tx.db, run_id)?,
+        None => message.task.is_none(),
+    };
+    if ask.kind == Kind::Ask && reachable {
         let late_at = tx.now.millis() + if ask.waiter.is_some() { COLLECT_MS } else { 0 };
         tx.db.execute(
             "UPDATE asks SET late_at = ?2 WHERE message_id = ?1",

@@ -72,9 +72,20 @@ pub(crate) fn main_prompts(tx: &mut Tx<'_>, agent: &AgentName, at_ms: i64) -> Ou
     settle_all(tx, &open)
 }
 
-/// Closes everything open of an agent that a person stopped or removed.
-pub(crate) fn agent_gone(tx: &mut Tx<'_>, agent: &AgentName) -> Outcome<()> {
-    for ask in store::all(tx.db, "agent = ?1 AND state = 'open'", &[&agent.as_str()])? {
+/// How an agent went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gone {
+    /// A person stopped it. Headless runs that speak in its thread go on.
+    Stopped,
+    /// It was removed, and with it its thread's future.
+    Removed,
+}
+
+/// Closes everything that an agent has open which a person stopped or removed.
+pub(crate) fn agent_gone(tx: &mut Tx<'_>, agent: &AgentName, gone: Gone) -> Outcome<()> {
+    let own = "state = 'open' AND coalesce(asker, agent) = ?1 AND (?2 OR NOT EXISTS
+         (SELECT 1 FROM messages m JOIN runs r ON r.id = m.run_id WHERE m.id = asks.message_id AND r.message_id IS NULL))";
+    for ask in store::all(tx.db, own, &[&agent.as_str(), &(gone == Gone::Removed)])? {
         store::settle(tx, &ask, &Settlement::of(Event::AgentGone))?;
     }
     Ok(())

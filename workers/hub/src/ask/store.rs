@@ -31,18 +31,22 @@ pub(crate) struct Ask {
     pub(crate) closed_reason: Option<ClosedReason>,
     pub(crate) waiter: Option<String>,
     pub(crate) tool_input: Option<String>,
+    /// The agent that asked, where it is not the thread's: a persistent task's whose owner is another.
+    pub(crate) asker: Option<AgentName>,
 }
 
 const COLUMNS: &str = "message_id, agent, kind, state, deadline, input, permission, answer, answered_by, \
-     answer_key, closed_reason, waiter, tool_input";
+     answer_key, closed_reason, waiter, tool_input, asker";
 
 fn from_row(row: &Row<'_>) -> Result<Ask, rusqlite::Error> {
-    let agent: String = row.get(1)?;
+    let name = |text: String| {
+        AgentName::try_from(text).map_err(|e| {
+            rusqlite::Error::FromSqlConversionFailure(1, rusqlite::types::Type::Text, Box::new(e))
+        })
+    };
     Ok(Ask {
         message_id: MessageId(row.get(0)?),
-        agent: AgentName::try_from(agent).map_err(|e| {
-            rusqlite::Error::FromSqlConversionFailure(1, rusqlite::types::Type::Text, Box::new(e))
-        })?,
+        agent: name(row.get(1)?)?,
         kind: from_word(row.get(2)?)?,
         state: from_word(row.get(3)?)?,
         deadline: row.get::<_, Option<i64>>(4)?.map(Time::from_millis),
@@ -54,6 +58,7 @@ fn from_row(row: &Row<'_>) -> Result<Ask, rusqlite::Error> {
         closed_reason: row.get::<_, Option<String>>(10)?.map(from_word).transpose()?,
         waiter: row.get(11)?,
         tool_input: row.get(12)?,
+        asker: row.get::<_, Option<String>>(13)?.map(name).transpose()?,
     })
 }
 
@@ -97,6 +102,8 @@ pub(crate) struct NewAsk<'a> {
     pub(crate) opened_ms: i64,
     pub(crate) dedupe: &'a str,
     pub(crate) run: Option<&'a Run>,
+    /// Who asks, where it is not the thread's agent.
+    pub(crate) asker: Option<&'a AgentName>,
     pub(crate) hook: Option<Hook<'a>>,
 }
 
@@ -125,16 +132,13 @@ pub(crate) fn open(tx: &mut Tx<'_>, new: &NewAsk<'_>) -> Outcome<Message> {
     };
     let id = message::insert(tx, &row)?;
     if let Some(run) = new.run {
-        tx.db.execute(
-            "UPDATE messages SET task = ?2, run_id = ?3 WHERE id = ?1",
-            [id.as_str(), &run.task, &run.run_id],
-        )?;
+        crate::task::file(tx, &id, &run.task, &run.run_id)?;
     }
     let hook = new.hook.as_ref();
     tx.db.execute(
         "INSERT INTO asks (message_id, agent, kind, state, opened_ms, deadline, input, permission, hook_key, tool_name,
-         tool_input, input_hash, tool_use_id, subagent)
-         VALUES (?1, ?2, ?3, 'open', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+         tool_input, input_hash, tool_use_id, subagent, asker)
+         VALUES (?1, ?2, ?3, 'open', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
         rusqlite::params![
             id.as_str(),
             new.agent.as_str(),
@@ -149,6 +153,7 @@ pub(crate) fn open(tx: &mut Tx<'_>, new: &NewAsk<'_>) -> Outcome<Message> {
             hook.map(|h| h.input_hash),
             hook.and_then(|h| h.tool_use_id.as_deref()),
             hook.and_then(|h| h.subagent),
+            new.asker.map(AgentName::as_str),
         ],
     )?;
     tx.asks_changed();

@@ -59,7 +59,7 @@ impl Handler for Hub {
                 let owner = ["a", "b"].into_iter().find(|name| hash == token_hash(&format!("token-{name}")));
                 Answer::of(owner.map_or_else(
                     || Err(Fault::new("unauthorized", "unknown token")),
-                    |name| Ok(AgentIdentity { name: name.parse().unwrap(), launch: "l1".into() }),
+                    |name| Ok(AgentIdentity { name: name.parse().unwrap(), launch: "l1".into(), run: None }),
                 ))
             }
             HubRequest::AgentPost(post) => {
@@ -235,6 +235,7 @@ async fn a_post_reaches_the_hub_as_the_agents_with_the_calls_key() {
         text: "hi".into(),
         files: vec![scene.dir.path().join("shot.png").to_str().unwrap().to_owned()],
         reply_to: Some("m0".into()),
+        run: None,
     };
     assert_eq!(posts[..], [expected]);
 }

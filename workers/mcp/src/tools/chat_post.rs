@@ -106,6 +106,7 @@ impl Tool for ChatPost {
                 text: text.to_owned(),
                 files,
                 reply_to: args.text("reply_to")?.map(MessageId::from),
+                run: call.caller.run.clone(),
             };
             let posted = call.hub.call(post, WITHIN).await?;
             Ok(json!({ "message_id": posted.message_id }))

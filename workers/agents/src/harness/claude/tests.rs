@@ -3,7 +3,7 @@ use leo_ipc::{LaunchId, config::AgentConfig, paths::Home};
 
 struct Set {
     folder: tempfile::TempDir,
-    ties: crate::env::Ties,
+    ties: leo_launch::Ties,
     base: Env,
     config: AgentConfig,
 }
@@ -19,12 +19,13 @@ impl Set {
         let base = [("HOME", folder.path()), ("PATH", &bin)]
             .map(|(k, v)| (k.to_owned(), v.display().to_string()))
             .into();
-        let ties = crate::env::Ties {
+        let ties = leo_launch::Ties {
             agent: "assistant".parse().unwrap(),
             launch: LaunchId::from("l1"),
             token: "secret-token".to_owned(),
             program: "/opt/leo's/leo".to_owned(),
             home: Home::at("/h".into()).unwrap(),
+            run: None,
         };
         let config = AgentConfig { workspace: folder.path().display().to_string(), ..AgentConfig::default() };
         Set { folder, ties, base, config }

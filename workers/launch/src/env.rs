@@ -1,14 +1,14 @@
 //! The environment of an agent's process: built from an allow-list, never inherited wholesale, so that
 //! an agent runs the same whoever started the supervisor and from wherever.
 
-use leo_ipc::{AgentName, LaunchId, paths::Home};
+use leo_ipc::{AgentName, LaunchId, ask::Run, paths::Home};
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
 };
 
 /// Variables by name.
-pub(crate) type Env = BTreeMap<String, String>;
+pub type Env = BTreeMap<String, String>;
 
 /// Variables of the supervisor that an agent gets as they are.
 const PASSED: [&str; 17] = [
@@ -54,25 +54,27 @@ const OF_ONE_SESSION: [&str; 9] = [
 /// Folders where programs are found although a service's PATH does not name them.
 const USUAL_FOLDERS: [&str; 5] = ["/opt/homebrew/bin", "/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin"];
 
-/// The five variables that tie an agent's process to us.
+/// The variables that tie an agent's process to us.
 #[derive(Debug, Clone)]
-pub(crate) struct Ties {
+pub struct Ties {
     /// The agent.
-    pub(crate) agent: AgentName,
+    pub agent: AgentName,
     /// Its launch.
-    pub(crate) launch: LaunchId,
+    pub launch: LaunchId,
     /// The launch's token.
-    pub(crate) token: String,
+    pub token: String,
     /// Absolute path of `leo`.
-    pub(crate) program: String,
+    pub program: String,
     /// The home folder.
-    pub(crate) home: Home,
+    pub home: Home,
+    /// The headless run that the process is, if it is one.
+    pub run: Option<Run>,
 }
 
 impl Ties {
     /// The variables.
-    pub(crate) fn vars(&self) -> Env {
-        [
+    pub fn vars(&self) -> Env {
+        let mut vars: Env = [
             ("LEO_HOME", self.home.root().display().to_string()),
             ("LEO_AGENT", self.agent.to_string()),
             ("LEO_LAUNCH", self.launch.to_string()),
@@ -80,29 +82,40 @@ impl Ties {
             ("LEO_PROGRAM", self.program.clone()),
         ]
         .map(|(key, value)| (key.to_owned(), value))
-        .into()
+        .into();
+        if let Some(run) = &self.run {
+            vars.insert("LEO_TASK".to_owned(), run.task.clone());
+            vars.insert("LEO_RUN_ID".to_owned(), run.run_id.clone());
+        }
+        vars
     }
 }
 
 /// Our own environment, without what is not text.
-pub(crate) fn ours() -> Env {
+pub fn ours() -> Env {
     std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))).collect()
 }
 
 /// The environment of an agent: what passes of `base`, then what its configuration sets.
-pub(crate) fn for_agent(base: &Env, configured: &Env) -> Env {
+pub fn for_agent(base: &Env, configured: &Env) -> Env {
     let passes = |key: &str| {
         let listed = PASSED.contains(&key) || PASSED_PREFIXES.iter().any(|p| key.starts_with(p));
         let proxy = PROXIES.iter().any(|p| p.eq_ignore_ascii_case(key));
         (listed || proxy) && !OF_ONE_SESSION.contains(&key)
     };
     let mut env: Env = base.iter().filter(|(k, _)| passes(k)).map(|(k, v)| (k.clone(), v.clone())).collect();
-    env.entry("LANG".to_owned()).or_insert_with(|| crate::tmux::fallback_locale().to_owned());
+    env.entry("LANG".to_owned()).or_insert_with(|| fallback_locale().to_owned());
     env.entry("SHELL".to_owned()).or_insert_with(|| "/bin/sh".to_owned());
     env.extend(configured.iter().map(|(k, v)| (k.clone(), v.clone())));
     let path = search_path(&env);
     env.insert("PATH".to_owned(), path);
     env
+}
+
+/// macOS has no `C.UTF-8`; `en_US.UTF-8` is part of every installation. On Linux it is the other way
+/// round.
+pub fn fallback_locale() -> &'static str {
+    if cfg!(target_os = "macos") { "en_US.UTF-8" } else { "C.UTF-8" }
 }
 
 /// PATH with the usual folders appended: a service's PATH is often just `/usr/bin:/bin`.
@@ -121,7 +134,7 @@ fn search_path(env: &Env) -> String {
 }
 
 /// Finds a program in the PATH of `env` or the usual folders, as an absolute path.
-pub(crate) fn find_program(name: &str, env: &Env) -> Option<PathBuf> {
+pub fn find_program(name: &str, env: &Env) -> Option<PathBuf> {
     search_path(env).split(':').map(|folder| Path::new(folder).join(name)).find(|path| is_executable(path))
 }
 
@@ -131,7 +144,7 @@ fn is_executable(path: &Path) -> bool {
 }
 
 /// Whether a shell takes this for the name of a variable.
-pub(crate) fn is_name(key: &str) -> bool {
+pub fn is_name(key: &str) -> bool {
     let mut bytes = key.bytes();
     bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
         && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')

@@ -10,7 +10,7 @@ use crate::{
     writer::Tx,
 };
 use leo_ipc::{
-    AgentName, Fault,
+    AgentName, Fault, MessageId,
     chat::{
         AgentPost, Direction, MAX_POST_FILE_BYTES, MAX_POST_FILES, MAX_POST_TEXT, MessageKind, MessageState,
         Posted,

@@ -34,8 +34,8 @@ fn obstacle(db: &Connection, name: &AgentName, now: Time) -> Outcome<Option<&'st
     // begins with its launch) and a harness's own dialog end with the process.
     let waits: Option<i64> = db
         .prepare_cached(
-            "SELECT 1 FROM asks JOIN agents ON name = agent
-             WHERE agent = ?1 AND state = 'open' AND (kind <> 'ask' OR instr(waiter, launch) = 1)",
+            "SELECT 1 FROM asks JOIN agents ON name = coalesce(asker, agent)
+             WHERE name = ?1 AND state = 'open' AND (kind <> 'ask' OR instr(waiter, launch) = 1)",
         )?
         .query_row([name.as_str()], |row| row.get(0))
         .optional()?;

@@ -22,11 +22,14 @@ pub const CLAUDE_EVENTS: [&str; 11] = [
 
 /// Leo's own tools, in Claude's spelling. A person who runs an agent under Leo has already allowed it
 /// to write into its own thread; a permission prompt for each word would be noise.
-pub const CLAUDE_OWN_TOOLS: [&str; 4] = [
+pub const CLAUDE_OWN_TOOLS: [&str; 7] = [
     "mcp__leo__leo_chat_post",
     "mcp__leo__leo_chat_ask",
     "mcp__leo__leo_chat_ask_withdraw",
     "mcp__leo__leo_chat_history",
+    "mcp__leo__leo_chat_schedule",
+    "mcp__leo__leo_chat_schedule_list",
+    "mcp__leo__leo_chat_schedule_cancel",
 ];
 
 /// Seconds after which Claude ends a hook of ours. The hook bounds itself to one second; this is for a

@@ -16,7 +16,7 @@ pub const FIRST_LISTENER_FD: i32 = 6;
 /// What a worker is told first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Start {
-    /// The worker's name: `hub`, `http`, `agents`, `mcp:<agent>`.
+    /// The worker's name: `hub`, `http`, `agents`, `reminders`, `mcp:<agent>`.
     pub worker: String,
     /// Its generation.
     pub generation: Generation,
@@ -123,7 +123,7 @@ pub enum WorkerState {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct WorkerStatus {
-    /// `hub`, `http`, `agents`, `mcp:<agent>`.
+    /// `hub`, `http`, `agents`, `reminders`, `mcp:<agent>`.
     pub name: String,
     /// Its process, when it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

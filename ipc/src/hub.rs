@@ -23,6 +23,10 @@ use crate::{
     },
     event::{EventItem, EventPage, GetState, ListEvents, State, SubscribeEvents},
     hook::ReportHook,
+    reminder::{
+        CancelReminder, CancelledReminder, FireReminders, Fired, ListReminders, NextReminder, PruneReminders,
+        Reminder, Reminders, ScheduleReminder, WatchReminders,
+    },
     task::{
         BeginRun, Begun, ClaimRun, EnableTask, EndRun, ListRuns, ListTasks, NoteAttempt, ReportTaskFailure,
         Runs, Schedules, SyncTasks, TaskFailureCard, TaskInfo, TaskRun, Tasks, TasksChanged, WatchTasks,
@@ -74,6 +78,16 @@ crate::rpc::requests! {
         "permission.ask" => AskPermission(AskPermission) -> Decision,
         /// The harness ended the hook.
         "permission.gone" => PermissionGone(PermissionGone) -> Done,
+        /// Leave a reminder.
+        "reminder.schedule" => ScheduleReminder(ScheduleReminder) -> Reminder,
+        /// A thread's open reminders.
+        "reminder.list" => ListReminders(ListReminders) -> Reminders,
+        /// Take a reminder back.
+        "reminder.cancel" => CancelReminder(CancelReminder) -> CancelledReminder,
+        /// Post what is due.
+        "reminder.fire" => FireReminders(FireReminders) -> Fired,
+        /// Forget what was settled long ago.
+        "reminder.prune" => PruneReminders(PruneReminders) -> Done,
         /// Define or change an agent.
         "agent.put" => PutAgent(PutAgent) -> AgentRecord,
         /// All agents.
@@ -142,5 +156,7 @@ crate::rpc::requests! {
         "task.watch" => WatchTasks(WatchTasks) -> TasksChanged,
         /// What the agents worker has to look at.
         "agent.watch" => WatchAgents(WatchAgents) -> Wake,
+        /// When the next reminder is due.
+        "reminder.watch" => WatchReminders(WatchReminders) -> NextReminder,
     }
 }

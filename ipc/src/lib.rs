@@ -31,6 +31,7 @@ pub mod mcp;
 mod outbox;
 pub mod paths;
 pub mod prompt;
+pub mod reminder;
 mod rpc;
 #[cfg(feature = "async")]
 pub mod server;

@@ -210,6 +210,7 @@ impl Daemon {
             (WorkerName::Hub, vec![unix("hub", Protocol::Ipc, home.hub_socket())?]),
             (WorkerName::Http, tcp.into_iter().chain([http]).collect()),
             (WorkerName::Agents, vec![unix("agents", Protocol::Ipc, home.agents_socket())?]),
+            (WorkerName::Reminders, Vec::new()),
         ]);
         let control = UnixSocket::bind(home.control_socket())?;
         fds::raise_open_files();
@@ -270,6 +271,7 @@ impl Daemon {
         self.hub_settled().await;
         self.want(WorkerName::Http);
         self.want(WorkerName::Agents);
+        self.want(WorkerName::Reminders);
         let mut mcp_agents = self.shared.mcp_agents.subscribe();
         loop {
             tokio::select! {

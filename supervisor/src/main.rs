@@ -48,6 +48,7 @@ fn worker(kind: &str) -> ExitCode {
         "http" => leo_http::worker(),
         "agents" => leo_agents::worker(),
         "mcp" => leo_mcp::worker(),
+        "reminders" => leo_reminders::worker(),
         _ => cli::main(),
     }
 }

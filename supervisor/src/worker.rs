@@ -22,6 +22,8 @@ pub(crate) enum WorkerName {
     Http,
     /// The agents' terminals.
     Agents,
+    /// The clock on the wall.
+    Reminders,
     /// The MCP server of one agent.
     Mcp(AgentName),
 }
@@ -44,6 +46,7 @@ impl WorkerName {
             WorkerName::Hub => "hub",
             WorkerName::Http => "http",
             WorkerName::Agents => "agents",
+            WorkerName::Reminders => "reminders",
             WorkerName::Mcp(_) => "mcp",
         }
     }

@@ -221,7 +221,7 @@ impl Leo {
             let status = self.status().await.ok()?;
             let running =
                 |name: &str| status.workers.iter().any(|w| w.name == name && w.state == WorkerState::Running);
-            (["hub", "http", "agents"].iter().all(|name| running(name))
+            (["hub", "http", "agents", "reminders"].iter().all(|name| running(name))
                 && status.workers.iter().all(|w| w.state == WorkerState::Running))
             .then_some(())
         })

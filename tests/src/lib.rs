@@ -8,6 +8,7 @@ pub mod agents;
 pub mod files;
 pub mod http;
 pub mod leo;
+pub mod mcp;
 pub mod model;
 pub mod procs;
 pub mod sse;

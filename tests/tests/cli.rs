@@ -43,7 +43,7 @@ async fn reading_commands_speak_json() -> Result<()> {
     }
     let out = leo.run(&["status"])?;
     let shown = text(&out);
-    for word in ["hub", "http", "agents", "mcp:assistant", "assistant"] {
+    for word in ["hub", "http", "agents", "reminders", "mcp:assistant", "assistant"] {
         ensure!(shown.contains(word), "status names {word}:\n{shown}");
     }
     let out = leo.run(&["doctor"])?;
@@ -84,7 +84,7 @@ async fn agents_from_the_command_line() -> Result<()> {
 #[tokio::test]
 async fn a_worker_can_be_restarted_by_name() -> Result<()> {
     let leo = Leo::with_demo().await?;
-    for worker in ["http", "hub", "agents", "mcp:assistant"] {
+    for worker in ["http", "hub", "agents", "reminders", "mcp:assistant"] {
         let pid = leo.worker_pid(worker).await?;
         let out = leo.run(&["worker", "restart", worker])?;
         ensure!(out.status.success(), "{}", text(&out));

@@ -111,7 +111,7 @@ async fn nothing_acknowledged_is_lost_or_doubled() -> Result<()> {
             anyhow::Ok(acknowledged)
         })
     };
-    for worker in ["http", "hub", "agents", "mcp:assistant", "http", "hub", "agents", "hub"] {
+    for worker in ["http", "hub", "agents", "mcp:assistant", "reminders", "http", "hub", "agents", "hub"] {
         let pid = leo.worker_pid(worker).await?;
         tokio::time::sleep(Duration::from_millis(rand::rng().random_range(30..250))).await;
         procs::signal(pid, Signal::SIGKILL);

@@ -2,108 +2,21 @@
 
 use anyhow::{Context, Result, ensure};
 use leo_ipc::id::fresh_token;
-use leo_tests::{Leo, agents, leo::program, procs, wait_for};
+use leo_tests::{
+    Leo, agents,
+    leo::program,
+    mcp::{Harness, with_token},
+    procs, wait_for,
+};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::{
-    io::{BufRead, BufReader, Write},
-    process::{Child, ChildStdin, Command, Stdio},
-    sync::mpsc::{Receiver, channel},
+    io::{BufRead, BufReader},
+    process::{Command, Stdio},
     time::Duration,
 };
 
 const AGENT: &str = "assistant";
-
-/// Longest wait for a line; a shim without a worker takes ten seconds to say so.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A harness's end of the conversation.
-struct Harness {
-    child: Child,
-    stdin: Option<ChildStdin>,
-    lines: Receiver<Value>,
-}
-
-impl Harness {
-    fn start(mut command: Command) -> Result<Harness> {
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("start a server")?;
-        let stdout = child.stdout.take().context("a pipe")?;
-        let (tx, lines) = channel();
-        std::thread::spawn(move || {
-            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                // What is not JSON-RPC shows as a null, which no test expects.
-                if tx.send(serde_json::from_str(&line).unwrap_or_default()).is_err() {
-                    return;
-                }
-            }
-        });
-        Ok(Harness { stdin: child.stdin.take(), child, lines })
-    }
-
-    /// The shim in an environment of its own, as for a launch of `leo`'s agent with this token.
-    fn shim(leo: &Leo, token: &str) -> Result<Harness> {
-        let mut command = leo.command(&["mcp-server"]);
-        command.env("LEO_AGENT", AGENT).env("LEO_LAUNCH", "test").env("LEO_API_TOKEN", token);
-        Harness::start(command)
-    }
-
-    fn say(&mut self, line: &str) -> Result<()> {
-        let stdin = self.stdin.as_mut().context("an open input")?;
-        Ok(stdin.write_all(format!("{line}\n").as_bytes())?)
-    }
-
-    fn hear(&self) -> Result<Value> {
-        self.lines.recv_timeout(PATIENCE).context("a line from the server")
-    }
-
-    fn send(&mut self, id: u64, method: &str, params: &Value) -> Result<()> {
-        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string())
-    }
-
-    fn ask(&mut self, id: u64, method: &str, params: &Value) -> Result<Value> {
-        self.send(id, method, params)?;
-        let answer = self.hear()?;
-        ensure!(answer["id"] == id, "{answer}");
-        Ok(answer)
-    }
-
-    fn initialize(&mut self) -> Result<Value> {
-        let client = json!({"name": "test", "version": "1"});
-        let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client});
-        let answer = self.ask(0, "initialize", &params)?;
-        self.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string())?;
-        Ok(answer)
-    }
-
-    fn post(&mut self, id: u64, text: &str) -> Result<()> {
-        self.send(id, "tools/call", &json!({"name": "leo_chat_post", "arguments": {"text": text}}))
-    }
-}
-
-impl Drop for Harness {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// A Leo with a demo agent, and the token of its launch. The agent tells it as it tells anything that
-/// is in its environment: by a command, once a person has allowed it.
-async fn with_token() -> Result<(Leo, String)> {
-    let leo = Leo::with_demo().await?;
-    let api = leo.api().await?;
-    let file = leo.work().join("token");
-    let ask = api.send(AGENT, &format!(">>run printf %s \"$LEO_API_TOKEN\" > {}", file.display())).await?;
-    wait_for("the permission dialog", || async {
-        (api.agent(AGENT).await.ok()?["activity"] == "needs_input").then_some(())
-    })
-    .await?;
-    ensure!(!file.exists(), "nothing runs before it is allowed");
-    leo.tmux.keys("=assistant:", &["Enter"])?;
-    leo.reply(AGENT, &ask).await?;
-    Ok((leo, std::fs::read_to_string(file)?))
-}
 
 #[tokio::test]
 async fn a_server_without_a_daemon_still_serves_its_harness() -> Result<()> {
@@ -248,7 +161,15 @@ async fn the_real_claude_calls_our_tools() -> Result<()> {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let names: Vec<_> = tools.as_array().into_iter().flatten().filter_map(|t| t["name"].as_str()).collect();
-    let ours = ["leo_chat_post", "leo_chat_ask", "leo_chat_ask_withdraw", "leo_chat_history"];
+    let ours = [
+        "leo_chat_post",
+        "leo_chat_ask",
+        "leo_chat_ask_withdraw",
+        "leo_chat_history",
+        "leo_chat_schedule",
+        "leo_chat_schedule_list",
+        "leo_chat_schedule_cancel",
+    ];
     ensure!(names == ours, "{tools}");
 
     let call = |tool: &str, arguments: Value| json!({"subtype": "mcp_call", "tool": format!("mcp__leo__{tool}"), "arguments": arguments});

@@ -117,6 +117,7 @@ pub(crate) fn all() -> Vec<Golden> {
         sessions(),
         attachments(),
         asks(),
+        crate::reminders::reminders(),
         hub_replies(),
         agents_socket(),
         control_socket(),

@@ -209,7 +209,7 @@ impl Api {
             .header(header::HOST, "localhost")
             .header(header::ACCEPT, accept)
             .header(header::USER_AGENT, concat!("leo/", env!("CARGO_PKG_VERSION")));
-        if method == Method::POST {
+        if method != Method::GET {
             request = request.header("idempotency-key", key.as_str());
         }
         if !body.is_empty() {

@@ -11,6 +11,7 @@ mod failure;
 mod harness;
 mod out;
 mod reload;
+mod reminder;
 mod rpc;
 mod serve;
 mod status;
@@ -61,6 +62,9 @@ enum Verb {
     Agent(agent::Verb),
     /// Talk to an agent: one message and its reply, or the chat screen.
     Chat(chat::Arguments),
+    /// See and take back what agents will remind you of.
+    #[command(subcommand)]
+    Reminder(reminder::Verb),
     /// Check this machine and this home for what would keep Leo from working.
     Doctor(Json),
     /// Print the completion script of a shell.
@@ -107,6 +111,7 @@ fn run(verb: Verb) -> Result<ExitCode, Failure> {
         Verb::Reload => within(reload::run(&home()?)),
         Verb::Agent(verb) => within(agent::run(&home()?, verb)),
         Verb::Chat(arguments) => within(chat::run(&home()?, arguments)),
+        Verb::Reminder(verb) => within(reminder::run(&home()?, verb)),
         Verb::Doctor(Json { json }) => within(doctor::run(json)),
         Verb::Web(verb) => within(web::run(&home()?, verb)),
     }

@@ -62,7 +62,7 @@ pub(crate) async fn run() -> Result<()> {
     rival().await?;
 
     say("restart: P2, from SIGKILL to the replacement");
-    for worker in ["http", "hub", "agents", "mcp:assistant"] {
+    for worker in ["http", "hub", "agents", "reminders", "mcp:assistant"] {
         let (mut running, mut ready) = (Vec::new(), Vec::new());
         for _ in 0..LATENCY_KILLS {
             let pid = leo.worker_pid(worker).await?;

@@ -96,7 +96,7 @@ fn status_of(code: &str) -> StatusCode {
         "unauthorized" => StatusCode::UNAUTHORIZED,
         "forbidden" | "forbidden_host" | "forbidden_origin" | "wrong_agent" => StatusCode::FORBIDDEN,
         "not_found" | "unknown_agent" | "unknown_message" | "unknown_attachment" | "unknown_task"
-        | "unknown_run" | "chat_disabled" => StatusCode::NOT_FOUND,
+        | "unknown_run" | "unknown_reminder" | "chat_disabled" => StatusCode::NOT_FOUND,
         "method_not_allowed" => StatusCode::METHOD_NOT_ALLOWED,
         "timeout" => StatusCode::REQUEST_TIMEOUT,
         "idempotency_conflict"
@@ -113,6 +113,9 @@ fn status_of(code: &str) -> StatusCode {
         | "not_pending"
         | "not_queued"
         | "not_running"
+        | "reminder_cancelled"
+        | "reminder_fired"
+        | "too_many_reminders"
         | "stale_attempt"
         | "stale_launch"
         | "stale_view" => StatusCode::CONFLICT,
@@ -163,7 +166,6 @@ impl Refusal {
     }
 
     /// Its code.
-    #[cfg(test)]
     pub(crate) fn code(&self) -> &str {
         &self.0.code
     }

@@ -33,12 +33,13 @@ pub(crate) fn must_exist(db: &Connection, name: &AgentName) -> Outcome<()> {
     found.map(|_| ()).ok_or_else(|| unknown_agent(name).into())
 }
 
-/// 404 unless the agent is there, or was and left messages.
+/// 404 unless the agent is there, or was and left messages or reminders.
 pub(crate) fn must_have_thread(db: &Connection, name: &AgentName) -> Outcome<()> {
     let found: Option<i64> = db
         .prepare_cached(
             "SELECT 1 FROM agents WHERE name = ?1
-             AND (removed = 0 OR EXISTS (SELECT 1 FROM messages WHERE agent = ?1))",
+             AND (removed = 0 OR EXISTS (SELECT 1 FROM messages WHERE agent = ?1)
+                  OR EXISTS (SELECT 1 FROM reminders WHERE agent = ?1 AND state = 'open'))",
         )?
         .query_row([name.as_str()], |row| row.get(0))
         .optional()?;

@@ -219,7 +219,8 @@ pub(crate) fn messages(db: &Connection, request: &ListMessages) -> Outcome<Messa
 pub(crate) fn threads(db: &Connection) -> Outcome<Threads> {
     let mut statement = db.prepare_cached(
         "SELECT name, config, status, activity, removed FROM agents
-         WHERE removed = 0 OR EXISTS (SELECT 1 FROM messages WHERE agent = name)",
+         WHERE removed = 0 OR EXISTS (SELECT 1 FROM messages WHERE agent = name)
+         OR EXISTS (SELECT 1 FROM reminders WHERE agent = name AND state = 'open')",
     )?;
     let mut rows = statement.query([])?;
     let mut threads = Vec::new();

@@ -17,6 +17,7 @@ mod note;
 mod post;
 mod prompt;
 mod reader;
+mod reminder;
 mod schema;
 mod serve;
 mod session;
@@ -102,11 +103,13 @@ pub(crate) fn open(
     let watchers = Arc::new(Watchers::default());
     let asks = tokio::sync::watch::Sender::new(0);
     let tasks = tokio::sync::watch::Sender::new(0);
+    let reminders = tokio::sync::watch::Sender::new(0);
     let around = writer::Around {
         journal: journal.clone(),
         watchers: watchers.clone(),
         asks: asks.clone(),
         tasks: tasks.clone(),
+        reminders: reminders.clone(),
         clock: clock.clone(),
     };
     let writer = Writer::start(db, ids, head, around).map_err(|e| OpenError::Thread { source: e })?;
@@ -121,6 +124,7 @@ pub(crate) fn open(
         watchers,
         asks,
         tasks,
+        reminders,
         config,
         clock,
         spooling: Arc::default(),

@@ -11,6 +11,7 @@ const STEPS: &[&str] = &[
     include_str!("schema/0003_sessions.sql"),
     include_str!("schema/0004_attachments.sql"),
     include_str!("schema/0005_tasks.sql"),
+    include_str!("schema/0006_reminders.sql"),
 ];
 
 /// The version this build writes.

@@ -10,11 +10,12 @@ use crate::{
     journal::{self, Cursor, Journal},
     message, note, post,
     reader::Readers,
-    session, spool, state, suspend, task,
+    reminder, session, spool, state, suspend, task,
     watch::Watchers,
     writer::{Tx, Writer},
 };
 use futures_util::stream;
+use jiff::tz::TimeZone;
 use leo_ipc::{
     Done, Fault,
     ask::{AskPermission, AskResult, Decision, WaitAsk},
@@ -25,6 +26,7 @@ use leo_ipc::{
     hook::ReportHook,
     hub::HubRequest,
     paths::Home,
+    reminder::NextReminder,
     server::{Answer, Handler, Peer},
     task::TasksChanged,
 };
@@ -46,6 +48,8 @@ pub(crate) struct Hub {
     pub(crate) asks: watch::Sender<u64>,
     /// Counts up whenever a task or a run changed.
     pub(crate) tasks: watch::Sender<u64>,
+    /// Counts up whenever a reminder changed.
+    pub(crate) reminders: watch::Sender<u64>,
     pub(crate) config: watch::Receiver<Config>,
     pub(crate) clock: crate::writer::Clock,
     /// One reader of the spool at a time, so that its order is kept.
@@ -89,6 +93,14 @@ impl Handler for Hub {
             R::BeginUpload(r) => hub.read(move |db| attachment::begin(db, &r)).await,
             R::AddUpload(r) => Answer::of(hub.add_upload(r).await),
             R::PruneAttachments(r) => Answer::of(hub.prune_attachments(r).await),
+            R::ScheduleReminder(r) => {
+                hub.write(move |tx, _| reminder::schedule(tx, &r, &TimeZone::system())).await
+            }
+            R::ListReminders(r) => hub.read(move |db| reminder::list(db, &r, &TimeZone::system())).await,
+            R::CancelReminder(r) => hub.write(move |tx, _| reminder::cancel(tx, &r)).await,
+            R::FireReminders(_) => hub.write(move |tx, _| reminder::fire(tx, &TimeZone::system())).await,
+            R::PruneReminders(_) => hub.write(move |tx, _| reminder::prune(tx).map(|()| Done {})).await,
+            R::WatchReminders(_) => hub.watch_reminders(),
             R::PutAgent(r) => hub.write(move |tx, tmux| agent::put(tx, tmux, &r)).await,
             R::ListAgents(_) => {
                 let tmux = hub.tmux_socket.clone();
@@ -365,6 +377,18 @@ impl Hub {
             }
             changed.changed().await.map_err(|_| Fault::unavailable("the hub is stopping"))?;
         }
+    }
+
+    /// The next due time, now and after each change of a reminder.
+    fn watch_reminders(&self) -> Answer {
+        let mut changed = self.reminders.subscribe();
+        changed.mark_changed();
+        let readers = self.readers.clone();
+        Answer::stream(stream::unfold((changed, readers), |(mut changed, readers)| async move {
+            changed.changed().await.ok()?;
+            let item = readers.read(reminder::next_due).await.map(|next| NextReminder { next });
+            Some((item, (changed, readers)))
+        }))
     }
 
     async fn subscribe(&self, since: Option<leo_ipc::EventId>) -> Answer {

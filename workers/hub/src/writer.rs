@@ -35,6 +35,8 @@ pub(crate) struct Around {
     pub(crate) asks: watch::Sender<u64>,
     /// Counted up when a task or a run changed.
     pub(crate) tasks: watch::Sender<u64>,
+    /// Counted up when a reminder changed.
+    pub(crate) reminders: watch::Sender<u64>,
     pub(crate) clock: Clock,
 }
 
@@ -62,6 +64,7 @@ struct Collected {
     head: u64,
     asks: bool,
     tasks: bool,
+    reminders: bool,
 }
 
 impl Writer {
@@ -167,6 +170,11 @@ impl Tx<'_> {
         self.collected.tasks = true;
     }
 
+    /// Tells whoever keeps the time of reminders, after the commit.
+    pub(crate) fn reminders_changed(&mut self) {
+        self.collected.reminders = true;
+    }
+
     /// Runs `work`; a refusal undoes what it did and collected.
     fn attempt<T>(&mut self, work: impl FnOnce(&mut Tx<'_>) -> Outcome<T>) -> Result<T, Fault> {
         let marks = (self.collected.events.len(), self.collected.wakes.len(), self.collected.head);
@@ -198,6 +206,9 @@ fn run(mut db: Connection, mut ids: Ids, mut head: u64, mut queue: mpsc::Receive
             }
             if collected.tasks {
                 around.tasks.send_modify(|version| *version += 1);
+            }
+            if collected.reminders {
+                around.reminders.send_modify(|version| *version += 1);
             }
         }
         drop(done);

@@ -5,14 +5,17 @@ mod chat_ask;
 mod chat_ask_withdraw;
 mod chat_history;
 mod chat_post;
+mod chat_schedule;
+mod chat_schedule_cancel;
+mod chat_schedule_list;
 
 pub(crate) use args::Args;
 
 use futures_util::future::BoxFuture;
 use leo_ipc::{AgentName, CallKey, Fault, IpcError, LaunchId, client::Client, hub::HubRequest};
-use rmcp::model::{JsonObject, MetaObject};
+use rmcp::model::{JsonObject, MetaObject, ToolAnnotations};
 use serde_json::Value;
-use std::{path::PathBuf, time::Duration};
+use std::{borrow::Cow, path::PathBuf, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
 /// Who calls: established from the connection's token, never from an argument.
@@ -64,11 +67,14 @@ pub(crate) trait Tool: Send + Sync {
 }
 
 /// Every tool, in the order in which they are listed.
-pub(crate) static TOOLS: [&dyn Tool; 4] = [
+pub(crate) static TOOLS: [&dyn Tool; 7] = [
     &chat_post::ChatPost,
     &chat_ask::ChatAsk,
     &chat_ask_withdraw::ChatAskWithdraw,
     &chat_history::ChatHistory,
+    &chat_schedule::ChatSchedule,
+    &chat_schedule_list::ChatScheduleList,
+    &chat_schedule_cancel::ChatScheduleCancel,
 ];
 
 /// The tool of this name.
@@ -121,6 +127,25 @@ impl From<IpcError> for ToolError {
             other => ToolError::Unavailable(other),
         }
     }
+}
+
+/// A tool as the protocol describes it. `hints` says how it differs from one that changes something
+/// here, and more so each time.
+fn spec(
+    name: &'static str,
+    title: &str,
+    description: impl Into<Cow<'static, str>>,
+    input: JsonObject,
+    output: JsonObject,
+    hints: fn(ToolAnnotations) -> ToolAnnotations,
+) -> rmcp::model::Tool {
+    let plain =
+        ToolAnnotations::new().read_only(false).destructive(false).idempotent(false).open_world(false);
+    rmcp::model::Tool::new(name, description, Arc::new(input))
+        .with_title(title)
+        .with_raw_output_schema(Arc::new(output))
+        .with_annotations(hints(plain))
+        .with_meta(always_loaded())
 }
 
 /// Marks a tool so that Claude puts it into the prompt at the start instead of behind its tool search.

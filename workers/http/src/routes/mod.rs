@@ -8,6 +8,7 @@ mod attachments;
 mod chat;
 mod events;
 mod meta;
+mod reminders;
 mod tasks;
 pub(crate) mod uploads;
 mod web;
@@ -73,6 +74,8 @@ fn operator_routes(app: &App) -> OpenApiRouter<App> {
         .routes(routes!(asks::dismiss))
         .routes(routes!(uploads::upload))
         .routes(routes!(attachments::attachment))
+        .routes(routes!(reminders::list))
+        .routes(routes!(reminders::cancel))
         .layer(from_fn_with_state(app.clone(), chat_enabled));
     OpenApiRouter::new()
         .merge(chat)
@@ -102,6 +105,9 @@ fn agent_routes(app: &App) -> OpenApiRouter<App> {
         .routes(routes!(agent_tools::history))
         .routes(routes!(asks::ask))
         .routes(routes!(asks::withdraw))
+        .routes(routes!(reminders::schedule))
+        .routes(routes!(reminders::agent_list))
+        .routes(routes!(reminders::agent_cancel))
         .layer(from_fn(no_subagents))
         .layer(from_fn_with_state(app.clone(), chat_enabled))
         .layer(from_fn_with_state(app.clone(), auth::authenticate))

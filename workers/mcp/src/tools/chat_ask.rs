@@ -1,7 +1,7 @@
 //! `leo_chat_ask`: a question to the person, and the wait for its answer. The hub keeps the question and
 //! its deadline; this call only waits, and may be made again as often as it takes.
 
-use super::{Args, Call, Tool, ToolError, always_loaded, object};
+use super::{Args, Call, Tool, ToolError, object, spec};
 use futures_util::future::BoxFuture;
 use leo_ipc::{
     Fault, IpcError, MessageId,
@@ -9,11 +9,9 @@ use leo_ipc::{
     client::Client,
     hub::HubRequest,
 };
-use rmcp::model::ToolAnnotations;
 use serde_json::{Value, json};
 use std::{
     ops::RangeInclusive,
-    sync::Arc,
     time::{Duration, Instant},
 };
 use tokio_util::sync::CancellationToken;
@@ -118,20 +116,11 @@ impl Tool for ChatAsk {
             },
             "required": ["message_id", "values", "labels", "text"]
         }));
-        rmcp::model::Tool::new(
-            self.name(),
-            "Asks the person you work for a question and waits for the answer, up to 30 minutes. \
+        let description = "Asks the person you work for a question and waits for the answer, up to 30 minutes. \
              pending: true means that the question is still open: call again with only its message_id to \
              wait on, or go on with your work; a later answer arrives as a message. timed_out: true means \
-             that it closed without an answer, and closed_reason says why.",
-            Arc::new(input),
-        )
-        .with_title("Ask in chat")
-        .with_raw_output_schema(Arc::new(output))
-        .with_annotations(
-            ToolAnnotations::new().read_only(false).destructive(false).idempotent(false).open_world(false),
-        )
-        .with_meta(always_loaded())
+             that it closed without an answer, and closed_reason says why.";
+        spec(self.name(), "Ask in chat", description, input, output, |hints| hints)
     }
 
     fn known(&self) -> &'static [&'static str] {

@@ -1,11 +1,10 @@
 //! `leo_chat_ask_withdraw`: takes an own open question back.
 
-use super::{Args, Call, Tool, ToolError, always_loaded, object};
+use super::{Args, Call, Tool, ToolError, object, spec};
 use futures_util::future::BoxFuture;
 use leo_ipc::{MessageId, ask::WithdrawAsk};
-use rmcp::model::ToolAnnotations;
 use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 /// How long to ask the hub, over its restarts.
 const WITHIN: Duration = Duration::from_secs(30);
@@ -34,18 +33,9 @@ impl Tool for ChatAskWithdraw {
             "properties": { "message_id": { "type": "string" }, "withdrawn": { "type": "boolean" } },
             "required": ["message_id", "withdrawn"]
         }));
-        rmcp::model::Tool::new(
-            self.name(),
-            "Takes back a question that you asked with leo_chat_ask and that is still open, when you no \
-             longer need the answer.",
-            Arc::new(input),
-        )
-        .with_title("Withdraw a question")
-        .with_raw_output_schema(Arc::new(output))
-        .with_annotations(
-            ToolAnnotations::new().read_only(false).destructive(false).idempotent(false).open_world(false),
-        )
-        .with_meta(always_loaded())
+        let description = "Takes back a question that you asked with leo_chat_ask and that is still open, when you no \
+             longer need the answer.";
+        spec(self.name(), "Withdraw a question", description, input, output, |hints| hints)
     }
 
     fn known(&self) -> &'static [&'static str] {

@@ -1,14 +1,13 @@
 //! `leo_chat_history`: earlier messages of the agent's own thread.
 
-use super::{Args, Call, Tool, ToolError, always_loaded, object};
+use super::{Args, Call, Tool, ToolError, object, spec};
 use futures_util::future::BoxFuture;
 use leo_ipc::{
     MessageId,
     chat::{ListMessages, Message},
 };
-use rmcp::model::ToolAnnotations;
 use serde_json::{Value, json};
-use std::{ops::RangeInclusive, sync::Arc, time::Duration};
+use std::{ops::RangeInclusive, time::Duration};
 
 /// How long to ask the hub, over its restarts.
 const WITHIN: Duration = Duration::from_secs(30);
@@ -59,16 +58,11 @@ impl Tool for ChatHistory {
             },
             "required": ["messages", "has_more"]
         }));
-        rmcp::model::Tool::new(
-            self.name(),
-            "Reads your chat thread with the person you work for: the newest messages, oldest first. \
-             direction \"in\" is from them to you, \"out\" from you to them.",
-            Arc::new(input),
-        )
-        .with_title("Read chat history")
-        .with_raw_output_schema(Arc::new(output))
-        .with_annotations(ToolAnnotations::new().read_only(true).idempotent(true).open_world(false))
-        .with_meta(always_loaded())
+        let description = "Reads your chat thread with the person you work for: the newest messages, oldest first. \
+             direction \"in\" is from them to you, \"out\" from you to them.";
+        spec(self.name(), "Read chat history", description, input, output, |hints| {
+            hints.read_only(true).idempotent(true)
+        })
     }
 
     fn known(&self) -> &'static [&'static str] {

@@ -1,16 +1,14 @@
 //! `leo_chat_post`: a message from the agent into its thread.
 
-use super::{Args, Call, Tool, ToolError, always_loaded, object};
+use super::{Args, Call, Tool, ToolError, object, spec};
 use futures_util::future::BoxFuture;
 use leo_ipc::{
     MessageId,
     chat::{AgentPost, MAX_POST_FILE_BYTES, MAX_POST_FILES, MAX_POST_TEXT},
 };
-use rmcp::model::ToolAnnotations;
 use serde_json::{Value, json};
 use std::{
     path::{Component, Path, PathBuf},
-    sync::Arc,
     time::Duration,
 };
 
@@ -53,19 +51,10 @@ impl Tool for ChatPost {
             "properties": { "message_id": { "type": "string" } },
             "required": ["message_id"]
         }));
-        rmcp::model::Tool::new(
-            self.name(),
-            "Sends a message to the person you work for, into your chat thread with them. Needs text, \
+        let description = "Sends a message to the person you work for, into your chat thread with them. Needs text, \
              files or both. Use it for progress on long work, for files (a screenshot, a report) and for \
-             news nobody asked for.",
-            Arc::new(input),
-        )
-        .with_title("Post to chat")
-        .with_raw_output_schema(Arc::new(output))
-        .with_annotations(
-            ToolAnnotations::new().read_only(false).destructive(false).idempotent(false).open_world(false),
-        )
-        .with_meta(always_loaded())
+             news nobody asked for.";
+        spec(self.name(), "Post to chat", description, input, output, |hints| hints)
     }
 
     fn known(&self) -> &'static [&'static str] {

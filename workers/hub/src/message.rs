@@ -13,7 +13,7 @@ use leo_ipc::{
 };
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// Bytes of text in one page; with its frame it stays below 1 MiB whatever the escaping.
 const PAGE_TEXT: usize = 512 * 1024;
@@ -76,27 +76,27 @@ pub(crate) fn insert(tx: &mut Tx<'_>, new: &New<'_>) -> Outcome<MessageId> {
     Ok(id)
 }
 
+/// What `chat.message` and `chat.updated` carry.
+#[derive(Serialize)]
+struct Payload<'a> {
+    agent: &'a AgentName,
+    message: &'a Message,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    change: Option<&'a str>,
+}
+
 /// Journals a new message as `chat.message`.
 pub(crate) fn emit_new(tx: &mut Tx<'_>, id: &MessageId) -> Outcome<Message> {
     let message = load(tx.db, id)?;
-    tx.emit("chat.message", payload(&message))?;
+    tx.emit("chat.message", Payload { agent: &message.agent, message: &message, change: None })?;
     Ok(message)
 }
 
 /// Journals a change as `chat.updated`; `change` is one of WIRE.md §4.
 pub(crate) fn emit_changed(tx: &mut Tx<'_>, id: &MessageId, change: &str) -> Outcome<Message> {
     let message = load(tx.db, id)?;
-    let mut payload = payload(&message);
-    payload.insert("change".to_owned(), change.into());
-    tx.emit("chat.updated", payload)?;
+    tx.emit("chat.updated", Payload { agent: &message.agent, message: &message, change: Some(change) })?;
     Ok(message)
-}
-
-fn payload(message: &Message) -> Map<String, Value> {
-    let mut map = Map::new();
-    map.insert("agent".to_owned(), message.agent.as_str().into());
-    map.insert("message".to_owned(), serde_json::to_value(message).unwrap_or(Value::Null));
-    map
 }
 
 /// Reads a row that must be there.

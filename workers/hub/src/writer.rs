@@ -9,7 +9,7 @@ use crate::{
 };
 use leo_ipc::{AgentName, Fault, Time, agent::Wake, event::JournalEvent};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
-use serde_json::{Map, Value};
+use serde::Serialize;
 use std::sync::{Arc, mpsc as std_mpsc};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -55,6 +55,15 @@ pub(crate) struct Tx<'a> {
     pub(crate) now: Time,
     ids: &'a mut Ids,
     collected: &'a mut Collected,
+}
+
+/// An event as it is journaled: what every event has, and the fields of its kind.
+#[derive(Serialize)]
+struct Event<P> {
+    seq: u64,
+    at: Time,
+    #[serde(flatten)]
+    payload: P,
 }
 
 #[derive(Default)]
@@ -135,13 +144,10 @@ impl Tx<'_> {
     }
 
     /// Appends an event to the journal, in this transaction.
-    pub(crate) fn emit(&mut self, kind: &str, payload: Map<String, Value>) -> Outcome<()> {
+    pub(crate) fn emit(&mut self, kind: &str, payload: impl Serialize) -> Outcome<()> {
         let seq = self.collected.head + 1;
-        let mut object = Map::with_capacity(payload.len() + 2);
-        object.insert("seq".to_owned(), seq.into());
-        object.insert("at".to_owned(), self.now.to_string().into());
-        object.extend(payload);
-        let data = Value::Object(object).to_string();
+        let event = Event { seq, at: self.now, payload };
+        let data = serde_json::to_string(&event).map_err(|e| Fault::internal(e.to_string()))?;
         self.db
             .prepare_cached("INSERT INTO events (seq, at, kind, data) VALUES (?1, ?2, ?3, ?4)")?
             .execute(rusqlite::params![seq, self.now.millis(), kind, data])?;
@@ -175,12 +181,17 @@ impl Tx<'_> {
         self.collected.reminders = true;
     }
 
+    // These run for every request, so they are parsed once.
+    fn run_cached(&self, sql: &str) -> rusqlite::Result<()> {
+        self.db.prepare_cached(sql)?.execute([]).map(|_| ())
+    }
+
     /// Runs `work`; a refusal undoes what it did and collected.
     fn attempt<T>(&mut self, work: impl FnOnce(&mut Tx<'_>) -> Outcome<T>) -> Result<T, Fault> {
         let marks = (self.collected.events.len(), self.collected.wakes.len(), self.collected.head);
-        let result = self.db.execute_batch("SAVEPOINT work").map_err(Refusal::from).and_then(|()| work(self));
-        let settle = if result.is_ok() { "RELEASE work" } else { "ROLLBACK TO work; RELEASE work" };
-        let result = match (result, self.db.execute_batch(settle)) {
+        let result = self.run_cached("SAVEPOINT work").map_err(Refusal::from).and_then(|()| work(self));
+        let undone = if result.is_ok() { Ok(()) } else { self.run_cached("ROLLBACK TO work") };
+        let result = match (result, undone.and_then(|()| self.run_cached("RELEASE work"))) {
             (Ok(value), Ok(())) => return Ok(value),
             (Ok(_), Err(e)) => Refusal::from(e),
             (Err(refusal), _) => refusal,

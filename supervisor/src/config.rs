@@ -2,6 +2,7 @@
 //! with file, line and the nearest known key. It must not act on the configuration.
 
 mod shape;
+mod tasks;
 
 use leo_ipc::config::{Config, Web};
 use serde_saphyr::{Location, MessageFormatter, UserMessageFormatter};
@@ -162,6 +163,7 @@ fn key_at(text: &str, line: u64) -> Option<&str> {
 fn in_words(message: &str, key: Option<&str>) -> String {
     let must = match message {
         "invalid boolean" => "must be true or false",
+        "invalid u32" => "must be a whole number",
         "invalid u16" => "must be a whole number from 0 to 65535",
         "expected mapping start" => "must hold keys, one a line below it",
         "expected sequence start" => "must be a list",

@@ -51,6 +51,38 @@ agents:
 }
 
 #[test]
+fn tasks_take_their_defaults() {
+    let text = "
+defaults: {model: opus, env: {A: '1'}, permission_mode: acceptEdits}
+tasks:
+  least:
+    prompt: hi
+  daily-news:
+    owner: no such agent
+    schedule: '0 7 * * 1-5'
+    timezone: Europe/Berlin
+    prompt_file: ~/news.md
+    harness: codex
+    runtime: persistent
+    timeout: 2h
+    retries: 2
+    notify_on_fail: true
+    enabled: false
+    catch_up: 0s
+";
+    let config = parse(text, home()).unwrap();
+    let least = &config.tasks[&"least".parse().unwrap()];
+    assert_eq!((least.timeout_s, least.retries, least.catch_up_s), (1800, 0, 3600));
+    assert_eq!(least.model.as_deref(), Some("opus"));
+    assert!(least.enabled && !least.notify_on_fail && least.workspace.is_none());
+    let news = &config.tasks[&"daily-news".parse().unwrap()];
+    assert_eq!(news.owner.as_deref(), Some("no such agent"), "an owner that names no agent is no error");
+    assert_eq!(news.prompt_file.as_deref(), Some("/home/ann/news.md"));
+    assert_eq!((news.harness, news.timeout_s, news.catch_up_s), (Harness::Codex, 7200, 0));
+    assert!(news.notify_on_fail && !news.enabled);
+}
+
+#[test]
 fn durations() {
     let chat = |text: &str| parse(&format!("chat:\n{text}"), home()).unwrap().chat;
     let plain = chat("  enabled: true\n");
@@ -92,6 +124,38 @@ fn mistakes() {
         ("web: [1, 2]\n", 1, &["`web` must hold keys"]),
         ("web:\n  allowed_hosts: one\n", 2, &["`allowed_hosts` must be a list"]),
         ("defaults:\n  env: {A: [secret]}\n", 2, &["expected string"]),
+        ("tasks:\n  t:\n    promt: x\n", 3, &["unknown key `promt`", "did you mean `prompt`?"]),
+        ("tasks:\n  t:\n    schedule: 0 7 * * *\n", 3, &["task `t`", "it has no prompt"]),
+        ("tasks:\n  t:\n    prompt: x\n    prompt_file: /p\n", 4, &["task `t`", "leave one of them out"]),
+        ("tasks:\n  t:\n    prompt: ' '\n", 3, &["its prompt is empty"]),
+        (
+            "tasks:\n  t:\n    prompt: x\n    schedule: 99 * * * *\n",
+            4,
+            &["task `t`", "`99 * * * *`", "no cron pattern"],
+        ),
+        ("tasks:\n  t:\n    prompt: x\n    schedule: 0 0 31 2 *\n", 4, &["never comes"]),
+        (
+            "tasks:\n  t:\n    prompt: x\n    schedule: 0 7 * * *\n    timezone: Europe/Berln\n",
+            5,
+            &["unknown time zone `Europe/Berln`", "did you mean `Europe/Berlin`?"],
+        ),
+        ("tasks:\n  t:\n    prompt: x\n    harness: codx\n", 4, &["did you mean `codex`?"]),
+        (
+            "tasks:\n  t:\n    prompt: x\n    runtime: forever\n",
+            4,
+            &["unknown value `forever`", "oneshot, persistent"],
+        ),
+        (
+            "tasks:\n  t:\n    prompt: x\n    workspace: src\n",
+            4,
+            &["task `t`", "workspace must be an absolute path"],
+        ),
+        ("tasks:\n  t:\n    prompt_file: p.md\n", 3, &["prompt_file must be an absolute path"]),
+        ("tasks:\n  t:\n    prompt: x\n    timeout: 0s\n", 4, &["timeout must be between 1s and 24h"]),
+        ("tasks:\n  t:\n    prompt: x\n    catch_up: 8d\n", 4, &["catch_up must be between 0s and 168h"]),
+        ("tasks:\n  t:\n    prompt: x\n    retries: 11\n", 4, &["retries must be at most 10"]),
+        ("tasks:\n  t:\n    prompt: x\n    retries: many\n", 4, &["`retries` must be a whole number"]),
+        ("tasks:\n  Daily:\n    prompt: x\n", 2, &["Daily", "task's name"]),
         ("web:\n  port: 1\n bad\n", 3, &[""]),
         ("web:\n\tport: 1\n", 2, &[""]),
     ];

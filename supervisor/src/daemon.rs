@@ -104,6 +104,8 @@ pub(crate) struct Shared {
     pub(crate) board: Board,
     /// Agents that need an MCP worker.
     pub(crate) mcp_agents: watch::Sender<Vec<AgentName>>,
+    /// Agents in whose name a headless run works, whether or not they run themselves.
+    pub(crate) mcp_runs: watch::Sender<Vec<AgentName>>,
     /// Where TCP is listened on.
     pub(crate) tcp: Option<SocketAddr>,
     /// Cancelled when everything should stop.
@@ -211,6 +213,8 @@ impl Daemon {
             (WorkerName::Http, tcp.into_iter().chain([http]).collect()),
             (WorkerName::Agents, vec![unix("agents", Protocol::Ipc, home.agents_socket())?]),
             (WorkerName::Reminders, Vec::new()),
+            // Nobody asks it anything: it follows the hub.
+            (WorkerName::Tasks, Vec::new()),
         ]);
         let control = UnixSocket::bind(home.control_socket())?;
         fds::raise_open_files();
@@ -225,6 +229,7 @@ impl Daemon {
             config_error: Mutex::new(None),
             board: Board::new(),
             mcp_agents: watch::Sender::new(Vec::new()),
+            mcp_runs: watch::Sender::new(Vec::new()),
             tcp: address,
             stop: CancellationToken::new(),
             orders,
@@ -272,13 +277,19 @@ impl Daemon {
         self.want(WorkerName::Http);
         self.want(WorkerName::Agents);
         self.want(WorkerName::Reminders);
+        self.want(WorkerName::Tasks);
         let mut mcp_agents = self.shared.mcp_agents.subscribe();
+        let mut mcp_runs = self.shared.mcp_runs.subscribe();
         loop {
             tokio::select! {
                 () = stop.cancelled() => break,
                 Some(order) = self.orders.recv() => self.obey(order).await,
                 Ok(()) = mcp_agents.changed() => {
-                    self.wanted_mcp = mcp_agents.borrow_and_update().iter().cloned().collect();
+                    self.wanted_mcp = both(&mut mcp_agents, &mut mcp_runs);
+                    self.reconcile_mcp().await;
+                }
+                Ok(()) = mcp_runs.changed() => {
+                    self.wanted_mcp = both(&mut mcp_agents, &mut mcp_runs);
                     self.reconcile_mcp().await;
                 }
                 Some(done) = self.tasks.join_next_with_id() => {
@@ -421,6 +432,15 @@ impl Daemon {
             }
         }
     }
+}
+
+/// Whoever is in one of two lists.
+fn both(
+    agents: &mut watch::Receiver<Vec<AgentName>>,
+    runs: &mut watch::Receiver<Vec<AgentName>>,
+) -> BTreeSet<AgentName> {
+    let agents = agents.borrow_and_update().clone();
+    agents.into_iter().chain(runs.borrow_and_update().iter().cloned()).collect()
 }
 
 #[cfg(test)]

@@ -258,7 +258,11 @@ impl Keeper {
         };
         let says = Says {
             events: self.said.clone(),
-            mcp_agents: (self.name == WorkerName::Agents).then(|| self.shared.mcp_agents.clone()),
+            mcp_agents: match self.name {
+                WorkerName::Agents => Some(self.shared.mcp_agents.clone()),
+                WorkerName::Tasks => Some(self.shared.mcp_runs.clone()),
+                _ => None,
+            },
         };
         let conversation = tokio::spawn(link::converse(control, self.start(generation), told, says));
         let events = self.said.clone();

@@ -33,7 +33,7 @@ pub(crate) struct Told {
 pub(crate) struct Says {
     /// To its keeper, with its generation. Bounded: a worker that floods us waits.
     pub(crate) events: mpsc::Sender<(Generation, Event)>,
-    /// Which agents need an MCP worker; only the agents worker's word counts.
+    /// Which agents need an MCP worker; the agents worker and the tasks worker each have a say.
     pub(crate) mcp_agents: Option<watch::Sender<Vec<AgentName>>>,
 }
 

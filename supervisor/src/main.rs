@@ -33,7 +33,9 @@ fn main() -> std::process::ExitCode {
     match first.as_str() {
         "hook" => leo_hooks::main(),
         "mcp-server" => leo_mcp::shim(),
-        "demo-agent" => leo_demo::main(),
+        "demo-agent" => return leo_demo::main(),
+        // A guard ends with the code of what it guards, which need not be one of ours.
+        "task-guard" => return leo_tasks::guard(),
         "worker" => worker(&text(args.next())),
         _ => cli::main(),
     }
@@ -47,6 +49,7 @@ fn worker(kind: &str) -> ExitCode {
         "hub" => leo_hub::worker(),
         "http" => leo_http::worker(),
         "agents" => leo_agents::worker(),
+        "tasks" => leo_tasks::worker(),
         "mcp" => leo_mcp::worker(),
         "reminders" => leo_reminders::worker(),
         _ => cli::main(),

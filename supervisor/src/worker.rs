@@ -24,6 +24,8 @@ pub(crate) enum WorkerName {
     Agents,
     /// The clock on the wall.
     Reminders,
+    /// Schedules and headless runs.
+    Tasks,
     /// The MCP server of one agent.
     Mcp(AgentName),
 }
@@ -47,6 +49,7 @@ impl WorkerName {
             WorkerName::Http => "http",
             WorkerName::Agents => "agents",
             WorkerName::Reminders => "reminders",
+            WorkerName::Tasks => "tasks",
             WorkerName::Mcp(_) => "mcp",
         }
     }

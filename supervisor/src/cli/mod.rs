@@ -13,10 +13,12 @@ mod out;
 mod reload;
 mod reminder;
 mod rpc;
+mod run;
 mod serve;
 mod status;
 mod supervise;
 mod table;
+mod task;
 mod text;
 mod up;
 mod web;
@@ -65,6 +67,11 @@ enum Verb {
     /// See and take back what agents will remind you of.
     #[command(subcommand)]
     Reminder(reminder::Verb),
+    /// Run a task now, in the foreground.
+    Run(run::Arguments),
+    /// List tasks, and switch their schedules on and off.
+    #[command(subcommand)]
+    Task(task::Verb),
     /// Check this machine and this home for what would keep Leo from working.
     Doctor(Json),
     /// Print the completion script of a shell.
@@ -112,6 +119,8 @@ fn run(verb: Verb) -> Result<ExitCode, Failure> {
         Verb::Agent(verb) => within(agent::run(&home()?, verb)),
         Verb::Chat(arguments) => within(chat::run(&home()?, arguments)),
         Verb::Reminder(verb) => within(reminder::run(&home()?, verb)),
+        Verb::Run(arguments) => within(run::run(&home()?, &arguments)),
+        Verb::Task(verb) => within(task::run(&home()?, verb)),
         Verb::Doctor(Json { json }) => within(doctor::run(json)),
         Verb::Web(verb) => within(web::run(&home()?, verb)),
     }

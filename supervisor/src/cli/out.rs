@@ -33,9 +33,22 @@ pub(crate) fn json<T: Serialize>(value: &T) {
 
 /// Says an error on standard error.
 pub(crate) fn error(message: &str) {
-    let paint = Paint { on: colours_wanted(io::stderr().is_terminal()) };
+    let paint = Paint::stderr();
     let mut err = io::stderr().lock();
     let _ = writeln!(err, "{} {}", paint.red("error:"), visible(message));
+}
+
+/// Says on standard error what does not keep a command from its work.
+pub(crate) fn warning(message: &str) {
+    let mut err = io::stderr().lock();
+    let _ = writeln!(err, "{} {}", Paint::stderr().yellow("warning:"), visible(message));
+}
+
+/// Says something on standard error that is no error, beside what a command prints for others. The text
+/// is ours, colours included.
+pub(crate) fn note(message: &str) {
+    let mut err = io::stderr().lock();
+    let _ = writeln!(err, "{message}");
 }
 
 /// Whether a person sits at both ends.
@@ -68,6 +81,11 @@ impl Paint {
     /// Colours where standard output is a terminal and nobody forbids them.
     pub(crate) fn stdout() -> Paint {
         Paint { on: colours_wanted(io::stdout().is_terminal()) }
+    }
+
+    /// The same for standard error.
+    pub(crate) fn stderr() -> Paint {
+        Paint { on: colours_wanted(io::stderr().is_terminal()) }
     }
 
     fn wrap(self, code: &str, text: &str) -> String {

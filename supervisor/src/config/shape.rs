@@ -1,6 +1,9 @@
 //! The shape of `leo.yaml` as a person writes it: every key optional, unknown ones refused.
 
-use super::{Wrong, check_web};
+use super::{
+    Wrong, check_web,
+    tasks::{TaskKey, TaskSection, resolve_task},
+};
 use leo_ipc::{
     AgentName,
     config::{AgentConfig, Chat, Config, Harness, Web},
@@ -20,6 +23,7 @@ pub(super) struct Document {
     chat: Option<ChatSection>,
     defaults: Option<AgentSection>,
     agents: Option<BTreeMap<AgentKey, Option<Spanned<AgentSection>>>>,
+    tasks: Option<BTreeMap<TaskKey, Option<Spanned<TaskSection>>>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -41,15 +45,15 @@ struct ChatSection {
 
 #[derive(Deserialize, Default, Clone)]
 #[serde(deny_unknown_fields, default)]
-struct AgentSection {
+pub(super) struct AgentSection {
     harness: Option<HarnessName>,
     workspace: Option<Spanned<String>>,
-    model: Option<String>,
-    env: Option<BTreeMap<String, String>>,
+    pub(super) model: Option<String>,
+    pub(super) env: Option<BTreeMap<String, String>>,
     args: Option<Vec<String>>,
     autostart: Option<bool>,
     idle_suspend_after: Option<Duration>,
-    permission_mode: Option<String>,
+    pub(super) permission_mode: Option<String>,
 }
 
 /// Of its own, since the wire's type takes any name for one of a newer build.
@@ -62,7 +66,7 @@ enum HarnessName {
 
 /// Whole seconds, written as `120s`, `30m`, `1h` or `2d`.
 #[derive(Clone, Copy)]
-struct Duration(u64);
+pub(super) struct Duration(pub(super) u64);
 
 impl<'de> Deserialize<'de> for Duration {
     fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
@@ -129,6 +133,12 @@ impl Document {
             let agent = resolve_agent(&name, section.value, &defaults, user_home, Some(at))?;
             config.agents.insert(name, agent);
         }
+        for (TaskKey(name), section) in self.tasks.unwrap_or_default() {
+            let at = section.as_ref().map(|section| section.referenced);
+            let section = section.map(|section| section.value).unwrap_or_default();
+            let task = resolve_task(&name, section, &defaults, user_home, at)?;
+            config.tasks.insert(name, task);
+        }
         Ok(config)
     }
 }
@@ -182,7 +192,7 @@ fn resolve_agent(
             what: format!("agent `{name}` has no workspace: give it one, or all of them one in defaults"),
         });
     };
-    let path = absolute(&workspace.value, user_home)
+    let path = absolute("workspace", &workspace.value, user_home)
         .map_err(|what| Wrong { at: workspace.referenced, what: format!("agent `{name}`: {what}") })?;
     let harness = match own.harness.or(defaults.harness) {
         Some(HarnessName::Claude) => Harness::Claude,
@@ -208,7 +218,7 @@ fn resolve_agent(
 
 /// An absolute path, with `~` expanded: a relative one would depend on where the supervisor was
 /// started.
-fn absolute(text: &str, user_home: Option<&Path>) -> Result<String, String> {
+pub(super) fn absolute(what: &str, text: &str, user_home: Option<&Path>) -> Result<String, String> {
     let path = match text.strip_prefix('~') {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => {
             let home = user_home.ok_or("`~` cannot be expanded, since HOME is not set")?;
@@ -217,11 +227,11 @@ fn absolute(text: &str, user_home: Option<&Path>) -> Result<String, String> {
         _ => PathBuf::from(text),
     };
     if !path.is_absolute() {
-        return Err(format!("workspace must be an absolute path or start with `~/`, found `{text}`"));
+        return Err(format!("{what} must be an absolute path or start with `~/`, found `{text}`"));
     }
     if path.components().any(|c| c == Component::ParentDir) {
-        return Err(format!("workspace must not contain `..`, found `{text}`"));
+        return Err(format!("{what} must not contain `..`, found `{text}`"));
     }
     let clean: PathBuf = path.components().collect();
-    clean.into_os_string().into_string().map_err(|_| "workspace must be UTF-8 text".to_owned())
+    clean.into_os_string().into_string().map_err(|_| format!("{what} must be UTF-8 text"))
 }

@@ -5,6 +5,7 @@
 mod app;
 mod composer;
 mod dialog;
+mod headless;
 mod hooks;
 mod mcp;
 mod screen;
@@ -26,15 +27,21 @@ struct Settings {
     program: Option<PathBuf>,
 }
 
-/// Runs the demo agent in this terminal: `leo demo-agent [--resume SESSION]`.
-pub fn main() -> ExitCode {
-    match settings(std::env::args().skip(2)) {
+/// Runs the demo agent: `leo demo-agent [--resume SESSION]` in this terminal, `leo demo-agent -p` without
+/// one.
+pub fn main() -> std::process::ExitCode {
+    if std::env::args().nth(2).as_deref() == Some("-p") {
+        let program = std::env::var_os("LEO_PROGRAM").filter(|v| !v.is_empty());
+        return headless::run(program.map(PathBuf::from));
+    }
+    let code = match settings(std::env::args().skip(2)) {
         Ok(settings) => match ui::run(settings) {
             Ok(()) => ExitCode::Ok,
             Err(e) => complain(&format!("the terminal cannot be used: {e}"), ExitCode::Failure),
         },
         Err(why) => complain(&why, ExitCode::Usage),
-    }
+    };
+    code.into()
 }
 
 fn settings(mut args: impl Iterator<Item = String>) -> Result<Settings, String> {

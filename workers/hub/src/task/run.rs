@@ -112,7 +112,7 @@ pub(crate) fn begin(tx: &mut Tx<'_>, config: &Config, request: &BeginRun) -> Out
             request.log_path,
             sent.as_ref().map(|(id, _)| id.as_str()),
             sent.as_ref().map(|(_, agent)| agent.as_str()),
-            u32::from(sent.is_some()),
+            1,
         ],
     )?;
     tx.tasks_changed();

@@ -9,7 +9,7 @@ use crate::{
 use leo_ipc::ExitCode;
 use std::{
     io::{Read, Write},
-    path::PathBuf,
+    path::Path,
     time::Duration,
 };
 
@@ -17,7 +17,7 @@ use std::{
 const MAX_PROMPT: u64 = leo_ipc::chat::MAX_TEXT as u64;
 
 /// Carries out the prompt on standard input.
-pub(crate) fn run(program: Option<PathBuf>) -> std::process::ExitCode {
+pub(crate) fn run(program: Option<&Path>) -> std::process::ExitCode {
     let mut text = String::new();
     if let Err(e) = std::io::stdin().lock().take(MAX_PROMPT).read_to_string(&mut text) {
         return fail(&format!("the prompt cannot be read: {e}"));
@@ -30,7 +30,7 @@ pub(crate) fn run(program: Option<PathBuf>) -> std::process::ExitCode {
     ExitCode::Ok.into()
 }
 
-fn play(steps: Vec<Step>, program: Option<PathBuf>) -> std::process::ExitCode {
+fn play(steps: Vec<Step>, program: Option<&Path>) -> std::process::ExitCode {
     let mut server: Option<Mcp> = None;
     for step in steps {
         match step {
@@ -38,7 +38,7 @@ fn play(steps: Vec<Step>, program: Option<PathBuf>) -> std::process::ExitCode {
             Step::Sleep(seconds) => std::thread::sleep(Duration::from_secs_f64(seconds)),
             Step::Tool { name, arguments } => {
                 if server.is_none() {
-                    let Some(program) = program.as_deref() else {
+                    let Some(program) = program else {
                         return fail("LEO_PROGRAM is not set, so there are no tools");
                     };
                     match Mcp::start(program) {

@@ -32,7 +32,7 @@ struct Settings {
 pub fn main() -> std::process::ExitCode {
     if std::env::args().nth(2).as_deref() == Some("-p") {
         let program = std::env::var_os("LEO_PROGRAM").filter(|v| !v.is_empty());
-        return headless::run(program.map(PathBuf::from));
+        return headless::run(program.map(PathBuf::from).as_deref());
     }
     let code = match settings(std::env::args().skip(2)) {
         Ok(settings) => match ui::run(settings) {

@@ -43,7 +43,7 @@ mod tests {
         CallKey, Done, Envelope, Kind, codec,
         frame::{self, MAX_FRAME},
         hello::Hello,
-        hook::HookEvent,
+        hook::{HookEvent, Source},
         hub::HubRequest,
     };
     use std::{os::unix::net::UnixListener, path::PathBuf, thread::JoinHandle, time::Instant};
@@ -59,7 +59,13 @@ mod tests {
     impl Scene {
         fn new() -> Scene {
             let event = HookEvent { name: "Stop".into(), ..HookEvent::default() };
-            let report = ReportHook { hook_key: CallKey::fresh(), token: "t".into(), at_ms: 1, event };
+            let report = ReportHook {
+                hook_key: CallKey::fresh(),
+                token: "t".into(),
+                at_ms: 1,
+                event,
+                source: Source::Hook,
+            };
             Scene { dir: tempfile::tempdir().unwrap(), report }
         }
 

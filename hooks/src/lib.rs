@@ -3,18 +3,21 @@
 //! the hook of a permission prompt waits for a person, beside the harness's own dialog, and prints what
 //! they decided.
 
+mod bridge;
 mod deliver;
 mod input;
 mod permission;
 mod settings;
 mod spool;
 
+pub use bridge::{FIRST_CLAUDE, write_mod};
+pub use permission::{decision as permission_decision, prompt as permission_prompt};
 pub use settings::{CLAUDE_EVENTS, CLAUDE_OWN_TOOLS, claude_settings};
 
 use leo_ipc::{
     CallKey, ExitCode, Time,
     blocking::Patience,
-    hook::{HookEvent, ReportHook},
+    hook::{HookEvent, ReportHook, Source},
     paths::Home,
 };
 use std::time::{Duration, Instant};
@@ -57,7 +60,7 @@ fn run() {
         return permission::run(&home.hub_socket(), ask);
     }
     drop(input);
-    let report = ReportHook { hook_key: CallKey::fresh(), token, at_ms, event };
+    let report = ReportHook { hook_key: CallKey::fresh(), token, at_ms, event, source: Source::Hook };
     let total = BUDGET.saturating_sub(start.elapsed()).max(LEAST);
     deliver::deliver(&home.hub_socket(), &home.spool(), &report, Patience { absent: ABSENT, total });
 }

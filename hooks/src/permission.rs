@@ -50,7 +50,7 @@ enum End {
 }
 
 /// The request that the harness's `input` stands for; none when the terminal shall decide.
-pub(crate) fn prompt(input: &[u8], token: String, at_ms: i64) -> Option<AskPermission> {
+pub fn prompt(input: &[u8], token: String, at_ms: i64) -> Option<AskPermission> {
     let mut input: Value = serde_json::from_slice(input).ok()?;
     let text = |key: &str| input.get(key).and_then(Value::as_str).map(str::to_owned);
     let tool_name = text("tool_name")?;
@@ -78,9 +78,9 @@ pub(crate) fn prompt(input: &[u8], token: String, at_ms: i64) -> Option<AskPermi
     })
 }
 
-/// What the harness is told; none leaves it to the terminal.
-fn output(decision: Decision) -> Option<Value> {
-    let decision = match decision {
+/// A decision in the harness's words; none leaves it to the terminal.
+pub fn decision(decision: Decision) -> Option<Value> {
+    Some(match decision {
         Decision::Nothing {} | Decision::Unknown => return None,
         Decision::Allow { updated_input: None } => json!({ "behavior": "allow" }),
         Decision::Allow { updated_input: Some(input) } => {
@@ -88,7 +88,12 @@ fn output(decision: Decision) -> Option<Value> {
         }
         Decision::Deny { message: None } => json!({ "behavior": "deny" }),
         Decision::Deny { message: Some(message) } => json!({ "behavior": "deny", "message": message }),
-    };
+    })
+}
+
+/// What the hook prints.
+fn output(decided: Decision) -> Option<Value> {
+    let decision = decision(decided)?;
     Some(json!({ "hookSpecificOutput": { "hookEventName": EVENT, "decision": decision } }))
 }
 

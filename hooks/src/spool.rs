@@ -65,12 +65,15 @@ fn has_room(spool: &Path, size: u64) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use leo_ipc::{CallKey, hook::HookEvent};
+    use leo_ipc::{
+        CallKey,
+        hook::{HookEvent, Source},
+    };
     use std::os::unix::fs::PermissionsExt;
 
     fn report() -> ReportHook {
         let event = HookEvent { name: "Stop".into(), ..HookEvent::default() };
-        ReportHook { hook_key: CallKey::fresh(), token: "t".into(), at_ms: 17, event }
+        ReportHook { hook_key: CallKey::fresh(), token: "t".into(), at_ms: 17, event, source: Source::Hook }
     }
 
     #[test]

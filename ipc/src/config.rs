@@ -1,7 +1,7 @@
 //! The resolved configuration, as the supervisor hands it to workers. Reading `leo.yaml`, defaults and
 //! error texts belong to the supervisor; workers only see this.
 
-use crate::{AgentName, TaskName};
+use crate::{AgentName, TaskName, chat::Route};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -40,6 +40,9 @@ impl Default for Web {
     }
 }
 
+/// `chat.routes` where the file says nothing.
+pub const DEFAULT_ROUTES: [Route; 3] = [Route::Bridge, Route::Inbox, Route::Paste];
+
 /// `chat.*`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -50,11 +53,19 @@ pub struct Chat {
     pub permission_timeout_s: u64,
     /// Seconds that a questions card waits; at most an hour.
     pub question_timeout_s: u64,
+    /// The ways on which a message may reach an agent, best first. A harness passes over those that it
+    /// does not have.
+    pub routes: Vec<Route>,
 }
 
 impl Default for Chat {
     fn default() -> Self {
-        Chat { enabled: true, permission_timeout_s: 120, question_timeout_s: 3600 }
+        Chat {
+            enabled: true,
+            permission_timeout_s: 120,
+            question_timeout_s: 3600,
+            routes: DEFAULT_ROUTES.to_vec(),
+        }
     }
 }
 

@@ -45,6 +45,16 @@ pub struct Delivery {
     /// The prompt as it was really handed over, when that differs (a prompt that names a file).
     #[serde(default)]
     pub handed_prompt: Option<String>,
+    /// The route it was handed to, when it was.
+    #[serde(default)]
+    pub route: Option<Route>,
+}
+
+impl Delivery {
+    /// What tells this attempt from every other: the id under which a harness is given it.
+    pub fn id(&self) -> String {
+        format!("{}:{}", self.message_id, self.attempt)
+    }
 }
 
 /// Says that the message is about to be handed over: from here on it may have been applied. Refused

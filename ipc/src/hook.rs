@@ -117,7 +117,25 @@ pub struct ReportHook {
     pub at_ms: i64,
     /// What happened.
     pub event: HookEvent,
+    /// Who saw it.
+    #[serde(default)]
+    pub source: Source,
 }
+
+/// Who reports an event of a harness. Claude tells both its hooks and the mod inside it of the same
+/// events; each counts once, whoever brings it first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// A process that the harness started for the event.
+    #[default]
+    Hook,
+    /// The mod inside Claude.
+    Bridge,
+}
+
+/// The name of an event that only the mod sees: the main turn of its `prompt_id` was interrupted.
+pub const TURN_ABORTED: &str = "TurnAborted";
 
 #[cfg(test)]
 mod tests {

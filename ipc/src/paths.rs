@@ -109,6 +109,22 @@ impl Home {
         self.run().join("agents.sock")
     }
 
+    /// The socket that the mod inside Claude speaks HTTP on.
+    pub fn bridge_socket(&self) -> PathBuf {
+        self.run().join("bridge.sock")
+    }
+
+    /// The peer inbox of one agent's Claude, which Claude itself binds. The name is hashed: an agent's
+    /// may have 63 bytes.
+    pub fn inbox_socket(&self, agent: &AgentName) -> PathBuf {
+        self.run().join(format!("i-{}.sock", short_hash(agent.as_str().as_bytes())))
+    }
+
+    /// The mods that were written for Claude, a folder for each content.
+    pub fn mods(&self) -> PathBuf {
+        self.state().join("mods")
+    }
+
     /// The supervisor's own socket.
     pub fn control_socket(&self) -> PathBuf {
         self.run().join("leo.ctl")
@@ -208,6 +224,8 @@ mod tests {
         let agent: AgentName = "a".repeat(63).parse().unwrap();
         for path in [
             home.mcp_socket(&agent),
+            home.inbox_socket(&agent),
+            home.bridge_socket(),
             home.http_socket(),
             home.agents_socket(),
             home.control_socket(),

@@ -211,7 +211,13 @@ impl Daemon {
         let listeners = BTreeMap::from([
             (WorkerName::Hub, vec![unix("hub", Protocol::Ipc, home.hub_socket())?]),
             (WorkerName::Http, tcp.into_iter().chain([http]).collect()),
-            (WorkerName::Agents, vec![unix("agents", Protocol::Ipc, home.agents_socket())?]),
+            (
+                WorkerName::Agents,
+                vec![
+                    unix("agents", Protocol::Ipc, home.agents_socket())?,
+                    unix("bridge", Protocol::Http, home.bridge_socket())?,
+                ],
+            ),
             (WorkerName::Reminders, Vec::new()),
             // Nobody asks it anything: it follows the hub.
             (WorkerName::Tasks, Vec::new()),

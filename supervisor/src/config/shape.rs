@@ -6,6 +6,7 @@ use super::{
 };
 use leo_ipc::{
     AgentName,
+    chat::Route,
     config::{AgentConfig, Chat, Config, Harness, Web},
 };
 use serde::Deserialize;
@@ -41,6 +42,7 @@ struct ChatSection {
     enabled: Option<bool>,
     permission_timeout: Option<Spanned<Duration>>,
     question_timeout: Option<Spanned<Duration>>,
+    routes: Option<Spanned<Vec<RouteName>>>,
 }
 
 #[derive(Deserialize, Default, Clone)]
@@ -62,6 +64,15 @@ pub(super) struct AgentSection {
 enum HarnessName {
     Claude,
     Demo,
+}
+
+/// Of its own for the same reason, and because not every route is for a person to choose.
+#[derive(Deserialize, Clone, Copy, PartialEq)]
+#[serde(rename_all = "snake_case")]
+enum RouteName {
+    Bridge,
+    Inbox,
+    Paste,
 }
 
 /// Whole seconds, written as `120s`, `30m`, `1h` or `2d`.
@@ -160,6 +171,7 @@ fn resolve_chat(section: ChatSection, plain: &Chat) -> Result<Chat, Wrong> {
         }),
     };
     Ok(Chat {
+        routes: resolve_routes(section.routes, &plain.routes)?,
         enabled: section.enabled.unwrap_or(plain.enabled),
         permission_timeout_s: seconds(
             section.permission_timeout,
@@ -174,6 +186,23 @@ fn resolve_chat(section: ChatSection, plain: &Chat) -> Result<Chat, Wrong> {
             plain.question_timeout_s,
         )?,
     })
+}
+
+fn resolve_routes(given: Option<Spanned<Vec<RouteName>>>, plain: &[Route]) -> Result<Vec<Route>, Wrong> {
+    let Some(given) = given else { return Ok(plain.to_vec()) };
+    let wrong = |what: &str| Wrong { at: given.referenced, what: format!("chat.routes {what}") };
+    if given.value.is_empty() {
+        return Err(wrong("must name at least one of bridge, inbox, paste"));
+    }
+    if (1..given.value.len()).any(|at| given.value[..at].contains(&given.value[at])) {
+        return Err(wrong("names a route twice"));
+    }
+    let route = |name: &RouteName| match name {
+        RouteName::Bridge => Route::Bridge,
+        RouteName::Inbox => Route::Inbox,
+        RouteName::Paste => Route::Paste,
+    };
+    Ok(given.value.iter().map(route).collect())
 }
 
 fn resolve_agent(

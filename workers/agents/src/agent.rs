@@ -3,6 +3,7 @@
 //! The task owns everything about its agent; others only write to its mailbox. It decides nothing by
 //! itself: `life`, `watch` and `delivery::route` do, and it performs their actions one after another.
 
+mod bridge;
 mod command;
 mod deliver;
 mod idle;

@@ -3,9 +3,10 @@
 
 use crate::{
     agent::{self, Command, Handle, Mail, Shared, Told},
+    bridge::News,
     tmux::PaneInfo,
 };
-use leo_ipc::{AgentName, Fault, agent::Wake, control::FromWorker};
+use leo_ipc::{AgentName, Fault, LaunchId, agent::Wake, control::FromWorker};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -33,6 +34,8 @@ pub(crate) enum Event {
     Wake(Wake),
     /// These agents exist.
     Agents(Vec<AgentName>),
+    /// The mod of an agent's launch says something.
+    Bridge(AgentName, LaunchId, News),
     /// A person asks something of an agent.
     Command(AgentName, Command),
     /// The heartbeat comes round.
@@ -125,6 +128,7 @@ impl Fleet {
                 self.mail(&name, Mail::Outbox);
             }
             Event::Wake(Wake::Hook { name, launch, event }) => self.mail(&name, Mail::Hook { launch, event }),
+            Event::Bridge(name, launch, news) => self.mail(&name, Mail::Bridge { launch, news }),
             // The hub's client turns these into a list of all agents.
             Event::Wake(Wake::All {} | Wake::Unknown) => {}
             Event::Command(name, command) => {

@@ -11,7 +11,10 @@ pub(crate) use launch::{LaunchPlan, PlanError, write_plan};
 pub(crate) use leo_launch::write_private;
 pub(crate) use observe::{Composer, Dialog, Gate, Holding, Screen, Session, Status};
 
-use leo_ipc::config::{AgentConfig, Harness as Kind};
+use leo_ipc::{
+    chat::Route,
+    config::{AgentConfig, Harness as Kind},
+};
 use leo_launch::{Env, Ties};
 use std::path::{Path, PathBuf};
 
@@ -24,6 +27,8 @@ pub(crate) struct LaunchContext<'a> {
     pub(crate) config: &'a AgentConfig,
     /// Our own environment.
     pub(crate) base: &'a Env,
+    /// `chat.routes`.
+    pub(crate) routes: &'a [Route],
     /// The session to go on with.
     pub(crate) resume: Option<&'a Resume>,
 }
@@ -70,6 +75,23 @@ pub(crate) trait Harness: Send + Sync {
 
     /// What a captured pane (text with SGR sequences) shows.
     fn screen(&self, capture: &str) -> Screen;
+
+    /// Whether prompts can be handed to it as data, not only pasted.
+    fn has_data_routes(&self) -> bool {
+        false
+    }
+
+    /// Whether a launch of this configuration brings our mod, which then connects by itself.
+    fn brings_mod(&self, routes: &[Route]) -> bool {
+        let _ = routes;
+        false
+    }
+
+    /// Whether a session of this version can run our mod.
+    fn runs_mods(&self, session: &Session) -> bool {
+        let _ = session;
+        false
+    }
 
     /// A command that ends it when typed into an empty composer.
     fn exit_command(&self) -> Option<&'static str>;

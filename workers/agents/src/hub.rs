@@ -7,6 +7,9 @@ use std::time::Duration;
 /// One try. The client itself reconnects within it.
 const TRY: Duration = Duration::from_secs(5);
 
+/// One try of a wait for a person. The hub itself ends each wait; this is above the longest.
+const LONGEST_WAIT: Duration = Duration::from_secs(25 * 60 * 60);
+
 /// Pause between tries.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -45,6 +48,26 @@ impl Hub {
                 }
             }
             tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Asks for something that a person decides, which may take as long as it takes.
+    ///
+    /// # Errors
+    /// The hub's refusal.
+    pub(crate) async fn wait<C: Call<Request = HubRequest> + Clone>(
+        &self,
+        call: C,
+    ) -> Result<C::Reply, Fault> {
+        loop {
+            match self.client.call(call.clone(), LONGEST_WAIT).await {
+                Ok(reply) => return Ok(reply),
+                Err(IpcError::Fault(fault)) if fault.code != "unavailable" => return Err(fault),
+                Err(e @ (IpcError::TooLarge { .. } | IpcError::Undecodable { .. })) => {
+                    return Err(e.into_fault());
+                }
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 //! It must not keep messages.
 
 mod agent;
+mod bridge;
 mod delivery;
 mod feed;
 mod fleet;
@@ -16,7 +17,10 @@ use hub::Hub;
 use leo_ipc::{ExitCode, server};
 use leo_runtime::{Threads, Worker, WorkerError};
 use std::{sync::Arc, time::Duration};
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    net::UnixListener,
+    sync::{mpsc, oneshot},
+};
 
 /// Events waiting for the fleet. Beyond it the hub's stream and callers wait; the fleet itself never
 /// does.
@@ -30,8 +34,16 @@ pub fn worker() -> ExitCode {
     leo_runtime::run("agents", Threads::One, run)
 }
 
+/// The listener of the mods, as tokio takes it.
+fn bridge_listener(worker: &mut Worker) -> Result<UnixListener, WorkerError> {
+    let listener = std::os::unix::net::UnixListener::from(worker.take_listener("bridge")?);
+    let usable = listener.set_nonblocking(true).and_then(|()| UnixListener::from_std(listener));
+    usable.map_err(|e| WorkerError::Failure(format!("the listener bridge cannot be used: {e}")))
+}
+
 async fn run(mut worker: Worker) -> Result<(), WorkerError> {
     let listener = worker.unix_listener("agents")?;
+    let bridge = bridge_listener(&mut worker)?;
     let base = leo_launch::ours();
     let hub = Hub::new(worker.hub());
     let (told_tx, told) = mpsc::channel(FLEET_QUEUE);
@@ -44,12 +56,23 @@ async fn run(mut worker: Worker) -> Result<(), WorkerError> {
         hub: hub.clone(),
         fleet: told_tx,
         pids: Pids::default(),
+        links: Arc::default(),
+        config: worker.config(),
     });
+    let links = shared.links.clone();
     let fleet = tokio::spawn(Fleet::new(shared, worker.supervisor()).run(events, told));
     tokio::spawn(feed::follow_hub(worker.hub(), hub.clone(), events_tx.clone()));
     tokio::spawn(feed::follow_config(worker.config(), hub, events_tx.clone()));
     let handler = Arc::new(serve::Agents::new(events_tx.clone()));
     let serving = tokio::spawn(server::serve(listener, handler, worker.drain.clone()));
+
+    tokio::spawn(bridge::serve(
+        bridge,
+        links,
+        Hub::new(worker.hub()),
+        events_tx.clone(),
+        worker.drain.clone(),
+    ));
 
     let probe = events_tx.clone();
     worker.ready(move || {

@@ -5,7 +5,7 @@
 use crate::{
     agent,
     error::Outcome,
-    message::{self, word},
+    message::{self, from_word, word},
     note, task,
     turn::{self, Handed, TurnState},
     writer::Tx,
@@ -24,7 +24,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 /// A delivered message without a turn of its own waits this long for it (seed 001, "Replies").
 const TURN_WAIT_MS: i64 = 30 * 60 * 1000;
 
-const COLUMNS: &str = "message_id, attempts, prompt, launch, handed_at, handed_prompt, phase";
+const COLUMNS: &str = "message_id, attempts, prompt, launch, handed_at, handed_prompt, phase, route";
 
 fn from_row(row: &Row<'_>, agent: &AgentName, now: Time) -> Result<Delivery, rusqlite::Error> {
     let attempts: u32 = row.get(1)?;
@@ -37,6 +37,7 @@ fn from_row(row: &Row<'_>, agent: &AgentName, now: Time) -> Result<Delivery, rus
         launch: row.get::<_, Option<String>>(3)?.filter(|_| handed).map(LaunchId),
         handed_ms_ago: row.get::<_, Option<i64>>(4)?.filter(|_| handed).map(|at| now.millis() - at),
         handed_prompt: row.get::<_, Option<String>>(5)?.filter(|_| handed),
+        route: row.get::<_, Option<String>>(7)?.filter(|_| handed).map(from_word).transpose()?,
     })
 }
 
@@ -70,9 +71,10 @@ pub(crate) fn first_queued(db: &Connection, agent: &AgentName) -> Outcome<Option
     Ok(first(db, agent, "queued", Time::now())?.map(|d| d.message_id))
 }
 
-/// The message that was handed over and has no outcome yet.
-pub(crate) fn handed(db: &Connection, agent: &AgentName) -> Outcome<Option<Handed>> {
-    let found = first(db, agent, "handed", Time::now())?;
+/// The message that was handed to a launch and has no outcome yet. What another launch reports, late, is
+/// no evidence for it.
+pub(crate) fn handed(db: &Connection, agent: &AgentName, launch: &LaunchId) -> Outcome<Option<Handed>> {
+    let found = first(db, agent, "handed", Time::now())?.filter(|d| d.launch.as_ref() == Some(launch));
     Ok(found.map(|d| Handed { message_id: d.message_id, prompt: d.handed_prompt.unwrap_or(d.prompt) }))
 }
 
@@ -107,7 +109,8 @@ pub(crate) fn begin(tx: &mut Tx<'_>, tmux_socket: &str, request: &BeginHandover)
     }
     let changed = tx.db.execute(
         "UPDATE deliveries SET phase = 'handed', attempts = ?3, launch = ?4, route = ?5, handed_prompt = ?6,
-         handed_at = ?7 WHERE message_id = ?1 AND agent = ?2 AND phase = 'queued' AND attempts = ?3 - 1",
+         handed_at = ?7
+         WHERE message_id = ?1 AND agent = ?2 AND phase = 'queued' AND attempts = ?3 - 1",
         rusqlite::params![
             request.message_id.as_str(),
             request.agent.as_str(),

@@ -11,8 +11,8 @@ use crate::{
 };
 use leo_ipc::{
     AgentName,
-    agent::Wake,
-    hook::{HookEvent, ReportHook},
+    agent::{AgentIdentity, Wake},
+    hook::{HookEvent, ReportHook, Source},
     id::token_hash,
 };
 
@@ -39,8 +39,11 @@ pub(crate) fn report(tx: &mut Tx<'_>, tmux_socket: &str, request: &ReportHook) -
         return Ok(());
     }
     let event = &request.event;
+    if !counts(tx, &who, request)? {
+        return Ok(());
+    }
     let current = session::follow(tx, &who, event)?;
-    let scene = scene(tx, &who.name, event)?;
+    let scene = scene(tx, &who, event)?;
     for action in turn::step(&scene, event) {
         apply(tx, tmux_socket, &who.name, current, action)?;
     }
@@ -52,14 +55,48 @@ pub(crate) fn report(tx: &mut Tx<'_>, tmux_socket: &str, request: &ReportHook) -
     Ok(())
 }
 
+/// Whether this report of an event is the one that counts. Claude tells its hooks and the mod inside it
+/// of the same turns, and either may be away for a while: so each event counts once, with whoever
+/// brings it first, and the other's report of it changes nothing. The same event can happen twice in a
+/// turn; then each reporter tells of it twice.
+fn counts(tx: &Tx<'_>, who: &AgentIdentity, request: &ReportHook) -> Outcome<bool> {
+    let event = &request.event;
+    if event.agent_id.is_some() || !matches!(event.name.as_str(), "UserPromptSubmit" | "Stop" | "StopFailure")
+    {
+        return Ok(true);
+    }
+    let texts = [&event.prompt, &event.last_assistant_message, &event.error].map(Option::as_deref);
+    let what = format!(
+        "{} {} {}",
+        event.name,
+        event.prompt_id.as_deref().unwrap_or_default(),
+        token_hash(&texts.map(Option::unwrap_or_default).join("\0"))
+    );
+    let (mine, others) = match request.source {
+        Source::Bridge => ("bridge", "hook"),
+        Source::Hook => ("hook", "bridge"),
+    };
+    let counts = tx
+        .db
+        .prepare_cached(&format!(
+            "INSERT INTO told_events (launch, what, {mine}, at) VALUES (?1, ?2, 1, ?3)
+             ON CONFLICT (launch, what) DO UPDATE SET {mine} = {mine} + 1, at = excluded.at
+             RETURNING {mine} > {others}"
+        ))?
+        .query_row(rusqlite::params![who.launch.as_str(), what, tx.now.millis()], |row| row.get(0))?;
+    Ok(counts)
+}
+
 /// Forgets old hook keys.
 pub(crate) fn prune(tx: &mut Tx<'_>) -> Outcome<()> {
     tx.db.execute("DELETE FROM hook_keys WHERE at < ?1", [tx.now.millis() - REMEMBER_KEYS_MS])?;
+    tx.db.execute("DELETE FROM told_events WHERE at < ?1", [tx.now.millis() - REMEMBER_KEYS_MS])?;
     tx.db.execute("DELETE FROM tool_calls WHERE at < ?1", [tx.now.millis() - REMEMBER_KEYS_MS])?;
     Ok(())
 }
 
-fn scene(tx: &Tx<'_>, agent: &AgentName, event: &HookEvent) -> Outcome<Scene> {
+fn scene(tx: &Tx<'_>, who: &AgentIdentity, event: &HookEvent) -> Outcome<Scene> {
+    let agent = &who.name;
     let named = match &event.prompt_id {
         Some(id) => turn::find(tx.db, agent, id)?,
         None => None,
@@ -67,7 +104,7 @@ fn scene(tx: &Tx<'_>, agent: &AgentName, event: &HookEvent) -> Outcome<Scene> {
     Ok(Scene {
         running: turn::running(tx.db, agent)?,
         named,
-        handed: delivery::handed(tx.db, agent)?,
+        handed: delivery::handed(tx.db, agent, &who.launch)?,
         unbound: delivery::has_unbound(tx.db, agent, tx.now)?,
     })
 }

@@ -27,6 +27,8 @@ mod suspend;
 mod task;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod told_tests;
 mod turn;
 mod watch;
 mod workers;

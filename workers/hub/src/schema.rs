@@ -12,6 +12,7 @@ const STEPS: &[&str] = &[
     include_str!("schema/0004_attachments.sql"),
     include_str!("schema/0005_tasks.sql"),
     include_str!("schema/0006_reminders.sql"),
+    include_str!("schema/0007_told_events.sql"),
 ];
 
 /// The version this build writes.

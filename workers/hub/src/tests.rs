@@ -10,7 +10,7 @@ use leo_ipc::{
     delivery::*,
     event::ListEvents,
     hello::Role,
-    hook::{HookEvent, ReportHook},
+    hook::{HookEvent, ReportHook, Source as Reporter},
     hub::HubRequest,
     paths::Home,
     server::{Answer, Handler, Peer},
@@ -113,11 +113,15 @@ impl Bed {
     }
 
     pub(crate) async fn begin(&self, delivery: &Delivery) -> Result<Delivery, Fault> {
+        self.begin_in("l1", delivery).await
+    }
+
+    pub(crate) async fn begin_in(&self, launch: &str, delivery: &Delivery) -> Result<Delivery, Fault> {
         self.ask(BeginHandover {
             agent: a(),
             message_id: delivery.message_id.clone(),
             attempt: delivery.attempt,
-            launch: "l1".into(),
+            launch: launch.into(),
             route: Route::Paste,
             handed_prompt: None,
         })
@@ -130,7 +134,16 @@ impl Bed {
     }
 
     pub(crate) async fn hook(&self, token: &str, event: HookEvent) -> Result<(), Fault> {
-        let report = ReportHook { hook_key: CallKey::fresh(), token: token.into(), at_ms: 0, event };
+        self.reported(token, event, Reporter::Hook).await
+    }
+
+    pub(crate) async fn reported(
+        &self,
+        token: &str,
+        event: HookEvent,
+        source: Reporter,
+    ) -> Result<(), Fault> {
+        let report = ReportHook { hook_key: CallKey::fresh(), token: token.into(), at_ms: 0, event, source };
         self.ask(report).await.map(|_| ())
     }
 
@@ -353,8 +366,13 @@ async fn a_repeated_hook_key_counts_once() {
     bed.send("one", None).await.unwrap();
     bed.hand_over().await;
     bed.hook("t1", submit("p1", "[Leo Chat] one")).await.unwrap();
-    let report =
-        ReportHook { hook_key: "same".into(), token: "t1".into(), at_ms: 0, event: stop("p1", "the answer") };
+    let report = ReportHook {
+        hook_key: "same".into(),
+        token: "t1".into(),
+        at_ms: 0,
+        event: stop("p1", "the answer"),
+        source: Reporter::Hook,
+    };
     for _ in 0..3 {
         bed.ask(report.clone()).await.unwrap();
     }
@@ -513,6 +531,7 @@ async fn spooled_hooks_are_read_before_anything_newer() {
         token: "t1".into(),
         at_ms: 5,
         event,
+        source: Reporter::Hook,
     };
     let spooled = serde_json::to_string(&report("k1", submit("p1", "[Leo Chat] one"))).unwrap();
     std::fs::write(dir.join("5-k1.json"), spooled).unwrap();

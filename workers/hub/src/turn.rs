@@ -15,7 +15,7 @@ use leo_ipc::{
     AgentName, MessageId,
     agent::Activity,
     chat::{Direction, MAX_TEXT, MessageKind, MessageState},
-    hook::HookEvent,
+    hook::{HookEvent, TURN_ABORTED},
 };
 use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};
@@ -92,6 +92,7 @@ pub(crate) fn step(scene: &Scene, event: &HookEvent) -> Vec<Action> {
         "PreToolUse" | "PostToolUse" | "PostToolUseFailure" if scene.running.is_some() => {
             vec![Action::Activity(Activity::Working)]
         }
+        TURN_ABORTED => aborted(scene, event),
         // A cleared session has no turn any more. Compaction starts a session too, inside a turn.
         "SessionStart" if event.source.as_deref() == Some("clear") => interrupted(scene),
         "SessionEnd" => interrupted(scene),
@@ -102,6 +103,16 @@ pub(crate) fn step(scene: &Scene, event: &HookEvent) -> Vec<Action> {
 fn interrupted(scene: &Scene) -> Vec<Action> {
     let end = |t: &Turn| Action::End { prompt_id: t.prompt_id.clone(), state: TurnState::Interrupted };
     scene.running.iter().map(end).collect()
+}
+
+/// The mod saw the end of an interrupted turn. It names the prompt that the turn began with as well as it
+/// can; of another turn than the running one it says nothing.
+fn aborted(scene: &Scene, event: &HookEvent) -> Vec<Action> {
+    let running = scene.running.as_ref().filter(|t| Some(&t.prompt_id) == event.prompt_id.as_ref());
+    match running {
+        Some(_) => [vec![Action::Activity(Activity::Idle)], interrupted(scene)].concat(),
+        None => Vec::new(),
+    }
 }
 
 fn submitted(scene: &Scene, event: &HookEvent) -> Vec<Action> {

@@ -1,5 +1,6 @@
 //! What a person asks of an agent, and what reaches its task.
 
+use crate::bridge::News;
 use leo_ipc::{
     Done, Fault, LaunchId, agent::AgentRecord, agents::AttachCommand, agents::LogText, hook::HookEvent,
 };
@@ -55,6 +56,13 @@ pub(crate) enum Mail {
         launch: LaunchId,
         /// What it said.
         event: Box<HookEvent>,
+    },
+    /// The mod inside it said something.
+    Bridge {
+        /// The launch it is in.
+        launch: LaunchId,
+        /// What.
+        news: News,
     },
     /// The process in its pane may have ended.
     PaneGone,

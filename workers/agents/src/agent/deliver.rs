@@ -1,6 +1,7 @@
-//! Carrying out what the paste route decides.
+//! Carrying out what the hand-over decides.
 
 use super::{
+    bridge::as_data,
     life,
     task::{Agent, UnderWay},
 };
@@ -48,7 +49,8 @@ impl Agent {
                 }
                 None
             }
-            Action::Begin(delivery) => Some(self.begin(delivery).await),
+            Action::Begin(delivery, route) => Some(self.begin(delivery, route).await),
+            Action::Send(giving) => self.send(giving).await,
             Action::Look => Some(Event::Seen(self.look().await)),
             Action::Paste => Some(self.paste().await),
             Action::Enter => Some(self.enter().await),
@@ -91,9 +93,10 @@ impl Agent {
         };
         if let Some(doubt) = &next.in_doubt {
             let ago = doubt.handed_ms_ago.unwrap_or(0);
-            let text = match &doubt.handed_prompt {
-                Some(handed) => for_paste(handed),
-                None => for_paste(&doubt.prompt),
+            let text = match (&doubt.handed_prompt, doubt.route) {
+                (Some(handed), _) => for_paste(handed),
+                (None, Some(Route::Bridge | Route::Inbox)) => as_data(&doubt.prompt),
+                (None, _) => for_paste(&doubt.prompt),
             };
             self.set_under_way(doubt, text, Time::now().millis().saturating_sub(ago));
         }
@@ -128,17 +131,12 @@ impl Agent {
         self.shared.hub.tell("what messages wait for", waiting).await;
     }
 
-    async fn begin(&mut self, delivery: Delivery) -> Event {
+    async fn begin(&mut self, delivery: Delivery, route: Route) -> Event {
         let Some(launch) = self.live.as_ref().map(|live| live.launch.clone()) else {
             return Event::BeginRefused;
         };
-        let folder = self.shared.home.agent_dir(&self.name);
-        let prepared = Pasted::of(&delivery.prompt, &delivery.message_id, &folder).and_then(|pasted| {
-            pasted.prepare(&delivery.prompt)?;
-            Ok(pasted)
-        });
-        let pasted = match prepared {
-            Ok(pasted) => pasted,
+        let (text, handed_prompt) = match self.prepare(&delivery, route) {
+            Ok(prepared) => prepared,
             Err(e @ (Unpastable::NotMarked | Unpastable::Write { .. })) => {
                 tracing::error!(agent = %self.name, message = %delivery.message_id, error = %e, "cannot be pasted");
                 return Event::Unpastable(format!("The message could not be handed over: {e}."));
@@ -149,23 +147,34 @@ impl Agent {
             message_id: delivery.message_id.clone(),
             attempt: delivery.attempt,
             launch,
-            route: Route::Paste,
-            handed_prompt: pasted.handed_prompt(),
+            route,
+            handed_prompt,
         };
         let handed_ms = Time::now().millis();
         match self.shared.hub.ask(begin).await {
-            Ok(_) => {
+            Ok(begun) => {
                 self.under_way = None;
-                self.set_under_way(&delivery, pasted.text().to_owned(), handed_ms);
+                self.set_under_way(&begun, text, handed_ms);
                 // It waits for nothing any more.
                 self.set_waiting(None).await;
-                Event::Begun
+                Event::Begun(begun)
             }
             Err(fault) => {
                 tracing::info!(agent = %self.name, message = %delivery.message_id, code = fault.code, "hand-over refused");
                 Event::BeginRefused
             }
         }
+    }
+
+    /// What is handed over, and what the hub has to know of it where it is not the prompt itself.
+    fn prepare(&self, delivery: &Delivery, route: Route) -> Result<(String, Option<String>), Unpastable> {
+        if matches!(route, Route::Bridge | Route::Inbox) {
+            return Ok((as_data(&delivery.prompt), None));
+        }
+        let folder = self.shared.home.agent_dir(&self.name);
+        let pasted = Pasted::of(&delivery.prompt, &delivery.message_id, &folder)?;
+        pasted.prepare(&delivery.prompt)?;
+        Ok((pasted.text().to_owned(), pasted.handed_prompt()))
     }
 
     async fn paste(&mut self) -> Event {

@@ -1,6 +1,7 @@
 //! Carrying out what an agent's life decides: launching, adopting, stopping, and saying so.
 
 use super::{
+    bridge::Line,
     idle::Idle,
     life::{self, Action, Death, Event, Phase, Seen, Stage},
     shared::{Told, is_alive},
@@ -78,7 +79,9 @@ impl Agent {
             let death = self.death_of(pane).await;
             return Ok(Seen::Dead(launch.id, death));
         }
-        self.set_live(launch.id.clone(), pane.id, pane.pid);
+        // Whether that launch brought the mod is not known; one that did greets within a second.
+        let line = if self.brings_mod() { Line::adopted(Instant::now()) } else { Line::default() };
+        self.set_live(launch.id.clone(), pane.id, pane.pid, line);
         Ok(Seen::Alive(launch.id))
     }
 
@@ -97,7 +100,7 @@ impl Agent {
         }
     }
 
-    fn set_live(&mut self, launch: LaunchId, pane: String, pid: u32) {
+    fn set_live(&mut self, launch: LaunchId, pane: String, pid: u32, line: Line) {
         let env = for_agent(&self.shared.base, &self.record.config.env);
         let harness_dir = self.harness().map(|h| h.harness_dir(&env)).unwrap_or_default();
         let place = Place { pid, agent_dir: self.shared.home.agent_dir(&self.name), harness_dir };
@@ -112,6 +115,8 @@ impl Agent {
             noted: None,
             captured: None,
             exit_asked: false,
+            line,
+            shown: Some(Route::Paste),
         });
     }
 
@@ -148,6 +153,7 @@ impl Agent {
             }
             Action::End { launch, resumable, needs_person } => {
                 self.shared.pids.forget(&self.name);
+                self.shared.links.forget(&launch);
                 self.live = None;
                 // Between a crash and the next start its MCP worker stays, and with it what waits there.
                 self.need_mcp(!matches!(self.life.phase, Phase::Stopped | Phase::GaveUp | Phase::Gone)).await;
@@ -252,7 +258,8 @@ impl Agent {
         match self.start(&launch, token, resume).await {
             Ok((pane, pid)) => {
                 tracing::info!(agent = %self.name, %launch, pane, pid, "launched");
-                self.set_live(launch.clone(), pane.clone(), pid);
+                let line = if self.brings_mod() { Line::launched() } else { Line::default() };
+                self.set_live(launch.clone(), pane.clone(), pid, line);
                 let patch = AgentPatch {
                     status: Some(Shown::Starting),
                     activity: Some(Activity::Unknown),
@@ -288,6 +295,7 @@ impl Agent {
             ties: &ties,
             config: &self.record.config,
             base: &self.shared.base,
+            routes: &self.routes(),
             resume: resume.as_ref(),
         };
         let plan = harness.plan(&context).map_err(sentence)?;

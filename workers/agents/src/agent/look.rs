@@ -6,7 +6,7 @@ use super::{
     watch::{Findings, Look, Watch},
 };
 use crate::{
-    delivery::route,
+    delivery::{order::Choice, route},
     harness::{
         Composer, Gate, Holding, Screen, Session, Status, observe,
         transcript::{Found, Search},
@@ -16,6 +16,7 @@ use crate::{
 use leo_ipc::{
     Done, Fault,
     agent::{AgentPatch, ListSessions, ReportAgent, Sessions},
+    chat::Route,
     delivery::{BindTurn, OpenTurns, TurnInterrupted, Unbound},
 };
 use std::{
@@ -51,6 +52,7 @@ pub(super) struct Seen {
     pub(super) session: Session,
     pub(super) screen: Option<Screen>,
     pub(super) gate: Gate,
+    pub(super) choice: Choice,
 }
 
 impl Agent {
@@ -69,7 +71,15 @@ impl Agent {
     /// Looks at the agent and reports what changed about it.
     pub(super) async fn look(&mut self) -> route::View {
         let Some(seen) = self.see().await else {
-            return route::View { live: false, idle: false, gate: Gate::Starting, holding: Holding::Unseen };
+            return route::View {
+                live: false,
+                idle: false,
+                launch: None,
+                linked: false,
+                route: Choice::Wait,
+                gate: Gate::Starting,
+                holding: Holding::Unseen,
+            };
         };
         if !matches!(seen.session.status, Status::Absent | Status::Starting) {
             self.live_on_boxed(life::Event::Ready).await;
@@ -101,29 +111,53 @@ impl Agent {
         let holding = observe::holding(composer.as_ref(), text);
         let idle =
             seen.session.status == Status::Idle || observe::is_resting(&seen.session, seen.screen.as_ref());
-        let gate = match seen.gate {
+        let route = seen.choice;
+        self.show_route(route).await;
+        let gate = match self.way(route) {
+            Some(Route::Bridge | Route::Inbox) => observe::gate_for_data(seen.gate, &seen.session),
+            _ => seen.gate,
+        };
+        let gate = match gate {
             // What ends takes nothing more; the next launch does.
             Gate::Open if self.is_ending() => Gate::Starting,
             Gate::Open if settling => Gate::Turn,
             gate => gate,
         };
-        route::View { live: true, idle, gate, holding }
+        let launch = self.live.as_ref().map(|live| live.launch.clone());
+        let linked = launch.as_ref().is_some_and(|launch| self.shared.links.is_up(launch));
+        route::View { live: true, idle, launch, linked, route, gate, holding }
+    }
+
+    /// The route of what is under way, else of what comes next.
+    fn way(&self, choice: Choice) -> Option<Route> {
+        let under_way = self.route.job().and_then(|job| job.delivery.route);
+        match choice {
+            Choice::Use(route) => under_way.or(Some(route)),
+            // Only the mod is waited for.
+            Choice::Wait => under_way.or(Some(Route::Bridge)),
+            Choice::Nothing => under_way,
+        }
     }
 
     /// One look without consequences; `None` when there is no process.
     async fn see(&mut self) -> Option<Seen> {
         let harness = self.harness()?;
+        let mut session = harness.session(&self.live.as_ref()?.place);
+        let before = observe::gate(&self.name, self.title(), &session, None);
+        let choice = self.choice(&session, &before);
+        let pasting = !matches!(self.way(choice), Some(Route::Bridge | Route::Inbox));
         let live = self.live.as_mut()?;
-        let mut session = harness.session(&live.place);
         let now = Instant::now();
         let age = live.captured.map(|at| now.saturating_duration_since(at));
         let every = if live.dialog.is_some() { KNOWN_EVERY } else { CAPTURE_EVERY };
         let fresh = age.is_some_and(|age| age < every);
         let handing = !matches!(self.route, route::State::Quiet | route::State::Refused { .. });
+        // A composer matters to a paste alone.
+        let composing = handing && pasting;
         let wanted = harness.needs_screen()
             && match session.status {
                 // What the composer holds decides about every step of a hand-over, so it is never old.
-                Status::Idle => handing || (live.dialog.is_some() && !fresh) || live.captured.is_none(),
+                Status::Idle => composing || (live.dialog.is_some() && !fresh) || live.captured.is_none(),
                 Status::Absent | Status::Starting => {
                     now.saturating_duration_since(live.since) > DIALOG_AFTER && !fresh
                 }
@@ -156,7 +190,7 @@ impl Agent {
             // Nobody asked for the composer, so nothing was seen in the way.
             gate = Gate::Open;
         }
-        Some(Seen { session, screen, gate })
+        Some(Seen { session, screen, gate, choice })
     }
 
     /// Says in the thread, once for each launch and dialog, what a person has to do.

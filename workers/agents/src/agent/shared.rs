@@ -1,17 +1,18 @@
 //! What all agents' tasks share.
 
 use crate::{
+    bridge::Links,
     hub::Hub,
     tmux::{PaneInfo, Tmux},
 };
-use leo_ipc::{AgentName, paths::Home};
+use leo_ipc::{AgentName, config::Config, paths::Home};
 use leo_launch::Env;
 use nix::{errno::Errno, sys::signal::kill, unistd::Pid};
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 /// What an agent's task tells the fleet. Two per launch at most; a full queue makes the task wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +42,10 @@ pub(crate) struct Shared {
     pub(crate) fleet: mpsc::Sender<Told>,
     /// Processes whose end is watched for.
     pub(crate) pids: Pids,
+    /// The mods inside Claude.
+    pub(crate) links: Arc<Links>,
+    /// The configuration.
+    pub(crate) config: watch::Receiver<Config>,
 }
 
 /// The processes in our panes. One timer looks after all of them: most looks cost one system call a

@@ -1,6 +1,7 @@
 //! The task of one agent: waits for mail and for time, and feeds both to the deciders.
 
 use super::{
+    bridge::Line,
     command::{Command, Mail, Reply},
     idle::Idle,
     life,
@@ -12,11 +13,11 @@ use crate::{
     harness::{Dialog, Harness, Place, adapter},
 };
 use leo_ipc::{
-    AgentName, Done, Fault, LaunchId,
+    AgentName, Done, Fault, LaunchId, MessageId,
     agent::{AgentRecord, Desired, GetAgent, SetDesired},
     agents::{AttachCommand, LogText},
-    chat::WaitingFor,
-    hook::HookEvent,
+    chat::{Route, WaitingFor},
+    hook::{HookEvent, TURN_ABORTED},
 };
 use std::{
     sync::{
@@ -171,6 +172,10 @@ pub(super) struct Live {
     pub(super) captured: Option<Instant>,
     /// Whether a hook said that a person typed the harness's exit command.
     pub(super) exit_asked: bool,
+    /// What is known of its mod.
+    pub(super) line: Line,
+    /// The route that the hub was told.
+    pub(super) shown: Option<Route>,
 }
 
 /// Who waits for a stop or start to be over.
@@ -182,7 +187,7 @@ pub(super) enum Waiter {
 /// The text under way, and since when (milliseconds since 1970).
 #[derive(Debug, Clone)]
 pub(super) struct UnderWay {
-    pub(super) key: (leo_ipc::MessageId, u32),
+    pub(super) key: (MessageId, u32),
     pub(super) text: String,
     pub(super) handed_ms: i64,
 }
@@ -199,6 +204,8 @@ pub(super) struct Agent {
     pub(super) idle: Idle,
     pub(super) live: Option<Live>,
     pub(super) under_way: Option<UnderWay>,
+    /// The routes that refused a message.
+    pub(super) refused: Option<(MessageId, Vec<Route>)>,
     /// What the hub was last told about pending messages; nothing yet at the start.
     pub(super) waiting: Option<Option<WaitingFor>>,
     /// A person stopped it: what waits now is no reason to start it again, only a new message is.
@@ -234,6 +241,7 @@ impl Agent {
             idle: Idle::default(),
             live: None,
             under_way: None,
+            refused: None,
             waiting: None,
             asleep: false,
             reported: None,
@@ -291,6 +299,7 @@ impl Agent {
                 }
                 self.deliver(route::Event::Wake).await;
             }
+            Mail::Bridge { launch, news } => self.bridge(&launch, news).await,
             Mail::Hook { launch, event } => self.hook(&launch, &event).await,
             Mail::PaneGone => self.check_pane().await,
             Mail::Command(command) => self.command(command).await,
@@ -337,6 +346,8 @@ impl Agent {
                 self.watch.turn_ended();
                 self.turn_over = Some(Instant::now());
             }
+            // How the interrupted turn leaves the terminal is seen there.
+            TURN_ABORTED => self.turn_over = Some(Instant::now()),
             "PreToolUse" | "PostToolUse" | "PostToolUseFailure" => self.watch.hub_guessed(),
             // A session that begins has another transcript.
             "SessionStart" => self.changed().await,

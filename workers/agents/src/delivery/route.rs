@@ -1,12 +1,21 @@
-//! The paste route as a pure transition function. The task looks, asks and presses; this decides.
+//! The hand-over of a message as a pure transition function: the paste here, the routes that hand it over
+//! as data in `structured.rs`. The task looks, asks, sends and presses; this decides.
 //!
-//! Invariants: at most one message is under way; a paste follows only a recorded hand-over and a look
+//! Invariants: at most one message is under way, on one route; a paste follows only a recorded hand-over and a look
 //! that shows an idle session with an empty composer; Enter follows only a look that shows an idle
 //! session whose composer holds our text and nothing else.
 
-use crate::harness::{Gate, Holding, transcript::Found};
+use super::{
+    order::Choice,
+    structured::{self, Sent},
+};
+use crate::{
+    bridge::{Ack, AckOutcome},
+    harness::{Gate, Holding, transcript::Found},
+};
 use leo_ipc::{
-    chat::{FailedReason, WaitingFor},
+    LaunchId,
+    chat::{FailedReason, Route, WaitingFor},
     delivery::{Delivery, Outcome},
 };
 use std::time::{Duration, Instant};
@@ -23,10 +32,10 @@ const MAX_ENTERS: u32 = 3;
 
 /// A harness that has a prompt shows it within 150 ms. After this long without evidence there will be
 /// none.
-const NO_EVIDENCE: Duration = Duration::from_secs(10);
+pub(super) const NO_EVIDENCE: Duration = Duration::from_secs(10);
 
 /// Pause between looks into the transcript, which may have megabytes.
-const SEARCH_EVERY: Duration = Duration::from_secs(2);
+pub(super) const SEARCH_EVERY: Duration = Duration::from_secs(2);
 
 /// How long our text may lie in the composer, Enter not pressed, behind a dialog or turn that came
 /// up in between.
@@ -67,8 +76,10 @@ pub(crate) enum State {
     Held(Delivery),
     /// The hub is asked to record the hand-over.
     Beginning(Delivery),
-    /// Recorded; one more look before the paste.
+    /// Recorded as a paste; one more look before it.
     Begun(Job),
+    /// Recorded, and given to the harness as data, or about to be.
+    Sent(Sent),
     /// The text was pasted, Enter not pressed.
     Pasted(Job),
     /// Enter was pressed, or may have been.
@@ -100,7 +111,13 @@ pub(crate) struct View {
     pub(crate) live: bool,
     /// Whether its session is idle.
     pub(crate) idle: bool,
-    /// Whether a prompt may be handed over.
+    /// The launch that runs.
+    pub(crate) launch: Option<LaunchId>,
+    /// Whether its mod is connected.
+    pub(crate) linked: bool,
+    /// The route that the next message takes.
+    pub(crate) route: Choice,
+    /// Whether a prompt may be handed over on that route.
     pub(crate) gate: Gate,
     /// What the composer holds of the text under way.
     pub(crate) holding: Holding,
@@ -108,7 +125,6 @@ pub(crate) struct View {
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "an event is made and consumed once, never stored")]
 pub(crate) enum Event {
     /// Something about the agent's messages may have changed.
     Wake,
@@ -121,12 +137,18 @@ pub(crate) enum Event {
     },
     /// The agent was looked at.
     Seen(View),
-    /// The hub recorded the hand-over.
-    Begun,
+    /// The hub recorded the hand-over; the delivery as it stands there.
+    Begun(Delivery),
     /// The hub refused the hand-over.
     BeginRefused,
     /// The message cannot be pasted at all; why.
     Unpastable(String),
+    /// The prompt was proven not to have reached the harness.
+    SendFailed,
+    /// The mod has greeted: it knows the ids of what it had, and what is under way is its to do.
+    Linked,
+    /// The mod says what became of a prompt.
+    Acked(Ack),
     /// The paste was made, or may have been.
     Pasted,
     /// The paste was proven not to have happened.
@@ -150,8 +172,10 @@ pub(crate) enum Action {
     Waiting(Option<WaitingFor>),
     /// Start the agent.
     WakeAgent,
-    /// Ask the hub to record the hand-over.
-    Begin(Delivery),
+    /// Ask the hub to record the hand-over on a route.
+    Begin(Delivery, Route),
+    /// Give the prompt to the harness by its route: for the first time, or again under the same id.
+    Send(Giving),
     /// Look now.
     Look,
     /// Paste the text.
@@ -166,6 +190,15 @@ pub(crate) enum Action {
     Report(Delivery, Outcome),
 }
 
+/// Whether a prompt was given before. What was may have been taken, whatever comes of giving it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Giving {
+    /// Not yet.
+    First,
+    /// Perhaps.
+    Again,
+}
+
 impl State {
     /// The message under way.
     pub(crate) fn job(&self) -> Option<&Job> {
@@ -175,7 +208,16 @@ impl State {
             | State::Entered(job)
             | State::Clearing(job)
             | State::Deciding(job, _) => Some(job),
+            State::Sent(sent) => Some(&sent.job),
             _ => None,
+        }
+    }
+
+    /// The message that waits or is under way.
+    pub(crate) fn delivery(&self) -> Option<&Delivery> {
+        match self {
+            State::Held(delivery) | State::Beginning(delivery) => Some(delivery),
+            state => state.job().map(|job| &job.delivery),
         }
     }
 
@@ -189,6 +231,8 @@ impl State {
             State::Held(_) => Some(HELD),
             State::Refused { until } => Some(until.saturating_duration_since(now)),
             State::Begun(_) | State::Clearing(_) => Some(QUICK),
+            // Its evidence comes by mail.
+            State::Sent(_) => Some(SLOW),
             State::Pasted(job) | State::Entered(job) => {
                 let young = now.saturating_duration_since(job.since) < Duration::from_secs(2);
                 Some(if young { QUICK } else { SLOW })
@@ -216,16 +260,30 @@ pub(crate) fn step(state: State, event: Event, now: Instant) -> (State, Vec<Acti
             State::Quiet
         }
         (State::Held(delivery), Event::Seen(view)) => held(&mut actions, delivery, &view),
-        (State::Beginning(delivery), Event::Begun) => {
-            actions.push(Action::Look);
-            State::Begun(Job { delivery, handed: now, since: now, enters: 0, clears: 0, searches: 0 })
+        (State::Beginning(_), Event::Begun(delivery)) => {
+            let job = Job { delivery, handed: now, since: now, enters: 0, clears: 0, searches: 0 };
+            if is_data(job.delivery.route) {
+                actions.push(Action::Send(Giving::First));
+                State::Sent(Sent::new(job))
+            } else {
+                actions.push(Action::Look);
+                State::Begun(job)
+            }
         }
+        (State::Sent(sent), Event::SendFailed) => not_applied(&mut actions, &sent.job),
+        (State::Sent(sent), Event::Seen(view)) => structured::seen(&mut actions, sent, &view, now),
+        (State::Sent(sent), Event::Linked) if sent.job.delivery.route == Some(Route::Bridge) => {
+            actions.push(Action::Send(Giving::Again));
+            State::Sent(sent)
+        }
+        (State::Sent(sent), Event::Acked(ack)) => acked(&mut actions, sent, ack),
         (State::Beginning(_), Event::BeginRefused) => State::Refused { until: now + AFTER_REFUSAL },
         (State::Beginning(delivery), Event::Unpastable(note)) => {
             report(&mut actions, &delivery, Outcome::Failed { reason: FailedReason::Transport, note });
             State::Quiet
         }
         (State::Begun(job), Event::Seen(view)) => {
+            // The mod may have come meanwhile; the recorded route stays.
             if view.live && view.gate == Gate::Open {
                 actions.push(Action::Paste);
                 State::Begun(job)
@@ -270,7 +328,14 @@ fn next(
             let age = Duration::from_millis(u64::try_from(delivery.handed_ms_ago.unwrap_or(0)).unwrap_or(0));
             let handed = now.checked_sub(age).unwrap_or(now);
             actions.extend([Action::Search, Action::Look]);
-            State::Entered(Job { delivery, handed, since: now, enters: 0, clears: 0, searches: 0 })
+            let job = Job { delivery, handed, since: now, enters: 0, clears: 0, searches: 0 };
+            if is_data(job.delivery.route) {
+                // The same launch knows its id; another one is not given it.
+                actions.push(Action::Send(Giving::Again));
+                State::Sent(Sent::new(job))
+            } else {
+                State::Entered(job)
+            }
         }
         // The hub has its outcome (a hook brought it) or gave it one.
         (State::Beginning(delivery), None) => State::Beginning(delivery),
@@ -293,16 +358,22 @@ fn held(actions: &mut Vec<Action>, delivery: Delivery, view: &View) -> State {
         actions.extend([Action::Waiting(Some(WaitingFor::Start)), Action::WakeAgent]);
         return State::Held(delivery);
     }
-    let reason = match view.gate {
-        Gate::Open => {
-            actions.push(Action::Begin(delivery.clone()));
+    let reason = match (&view.gate, view.route) {
+        (Gate::Open, Choice::Use(route)) => {
+            actions.push(Action::Begin(delivery.clone(), route));
             return State::Beginning(delivery);
         }
-        Gate::Starting => WaitingFor::Start,
-        Gate::Turn => WaitingFor::Turn,
-        Gate::Dialog(_) => WaitingFor::Dialog,
-        Gate::Draft => WaitingFor::Draft,
-        Gate::Person(_) => WaitingFor::Person,
+        (Gate::Open, Choice::Nothing) => {
+            let (reason, note) = (FailedReason::Transport, NO_ROUTE.to_owned());
+            report(actions, &delivery, Outcome::Failed { reason, note });
+            return State::Quiet;
+        }
+        (Gate::Open, Choice::Wait) => WaitingFor::Start,
+        (Gate::Starting, _) => WaitingFor::Start,
+        (Gate::Turn, _) => WaitingFor::Turn,
+        (Gate::Dialog(_), _) => WaitingFor::Dialog,
+        (Gate::Draft, _) => WaitingFor::Draft,
+        (Gate::Person(_), _) => WaitingFor::Person,
     };
     actions.push(Action::Waiting(Some(reason)));
     State::Held(delivery)
@@ -392,10 +463,33 @@ fn clearing(actions: &mut Vec<Action>, job: Job, view: &View) -> State {
     }
 }
 
+fn acked(actions: &mut Vec<Action>, sent: Sent, ack: Ack) -> State {
+    if ack.id != sent.job.delivery.id() {
+        return State::Sent(sent);
+    }
+    match ack.outcome {
+        AckOutcome::Started => {
+            report(actions, &sent.job.delivery, Outcome::Delivered { prompt_id: ack.prompt_id });
+            State::Quiet
+        }
+        AckOutcome::Refused => not_applied(actions, &sent.job),
+        AckOutcome::Unsure => State::Sent(Sent { unsure: true, ..sent }),
+    }
+}
+
+/// Whether a route hands the prompt over as data.
+fn is_data(route: Option<Route>) -> bool {
+    matches!(route, Some(Route::Bridge | Route::Inbox))
+}
+
 fn searched(actions: &mut Vec<Action>, state: State, found: Option<Found>) -> State {
     match (state, found) {
         (
-            State::Entered(job) | State::Pasted(job) | State::Clearing(job) | State::Deciding(job, _),
+            State::Entered(job)
+            | State::Pasted(job)
+            | State::Clearing(job)
+            | State::Deciding(job, _)
+            | State::Sent(Sent { job, .. }),
             Some(found),
         ) => {
             let prompt_id = match found {
@@ -414,7 +508,7 @@ fn searched(actions: &mut Vec<Action>, state: State, found: Option<Found>) -> St
     }
 }
 
-fn decide(actions: &mut Vec<Action>, job: Job, verdict: Verdict) -> State {
+pub(super) fn decide(actions: &mut Vec<Action>, job: Job, verdict: Verdict) -> State {
     actions.push(Action::Search);
     State::Deciding(job, verdict)
 }
@@ -437,11 +531,13 @@ fn report(actions: &mut Vec<Action>, delivery: &Delivery, outcome: Outcome) {
     actions.push(Action::Ask);
 }
 
+const NO_ROUTE: &str =
+    "None of the routes in chat.routes reaches this agent: add `paste` to them, or update its harness.";
 const BEHIND_DIALOG: &str = "A dialog came up in the terminal just before the message was sent and stayed open, so the message may still lie in the agent's composer.";
 const TOUCHED: &str =
     "The message was put into the agent's composer, but it was changed or removed there before it was sent.";
 const DIED: &str = "The agent's process ended just after the message was handed over, and nothing shows whether it had read it.";
-const SILENT: &str = "The message was handed over, but nothing shows that the agent has it.";
+pub(super) const SILENT: &str = "The message was handed over, but nothing shows that the agent has it.";
 
 #[cfg(test)]
 #[path = "route_tests.rs"]

@@ -11,6 +11,7 @@ fn message(attempt: u32) -> Delivery {
         launch: None,
         handed_ms_ago: None,
         handed_prompt: None,
+        route: None,
     }
 }
 
@@ -24,7 +25,15 @@ fn doubt(ago_ms: i64) -> Event {
 
 fn view(gate: Gate, holding: Holding) -> Event {
     let idle = !matches!(gate, Gate::Turn | Gate::Dialog(_) | Gate::Starting);
-    Event::Seen(View { live: true, idle, gate, holding })
+    Event::Seen(View {
+        live: true,
+        idle,
+        launch: Some("l1".into()),
+        linked: false,
+        route: Choice::Use(Route::Paste),
+        gate,
+        holding,
+    })
 }
 
 fn open() -> Event {
@@ -40,7 +49,19 @@ fn dialog(holding: Holding) -> Event {
 }
 
 fn gone() -> Event {
-    Event::Seen(View { live: false, idle: false, gate: Gate::Starting, holding: Holding::Unseen })
+    Event::Seen(View {
+        live: false,
+        idle: false,
+        launch: None,
+        linked: false,
+        route: Choice::Wait,
+        gate: Gate::Starting,
+        holding: Holding::Unseen,
+    })
+}
+
+fn begun() -> Event {
+    Event::Begun(message(1))
 }
 
 const BUSY: fn() -> Event = || view(Gate::Turn, Holding::Nothing);
@@ -56,7 +77,7 @@ fn play(events: &[(u64, Event)]) -> (State, Vec<Action>) {
 }
 
 fn until_pasted() -> Vec<(u64, Event)> {
-    vec![(0, pending(1)), (0, open()), (0, Event::Begun), (0, open()), (0, Event::Pasted)]
+    vec![(0, pending(1)), (0, open()), (0, begun()), (0, open()), (0, Event::Pasted)]
 }
 
 fn until_entered() -> Vec<(u64, Event)> {
@@ -77,7 +98,9 @@ fn reported(actions: &[Action]) -> Option<&Outcome> {
 
 #[test]
 fn the_happy_path() {
-    for (upto, action) in [(2, Action::Begin(message(1))), (3, Action::Look), (4, Action::Paste)] {
+    for (upto, action) in
+        [(2, Action::Begin(message(1), Route::Paste)), (3, Action::Look), (4, Action::Paste)]
+    {
         assert_eq!(play(&until_pasted()[..upto]).1, [action]);
     }
     let (_, early) = after(until_pasted(), &[(100, ours())]);
@@ -114,7 +137,8 @@ fn what_changed_before_the_paste_costs_an_attempt_and_nothing_else() {
         assert_eq!(reported(&actions), Some(&Outcome::NotApplied {}));
         assert_eq!(state, State::Quiet);
     }
-    let last = [(0, pending(MAX_ATTEMPTS)), (0, open()), (0, Event::Begun), (0, BUSY())];
+    let last =
+        [(0, pending(MAX_ATTEMPTS)), (0, open()), (0, Event::Begun(message(MAX_ATTEMPTS))), (0, BUSY())];
     assert!(matches!(
         reported(&play(&last).1),
         Some(Outcome::Failed { reason: FailedReason::Transport, .. })
@@ -272,7 +296,15 @@ impl World {
             Holding::Unseen => Gate::Starting,
             _ => Gate::Draft,
         };
-        Event::Seen(View { live: !self.dead, idle: !self.dead && !self.dialog && !self.busy, gate, holding })
+        Event::Seen(View {
+            live: !self.dead,
+            idle: !self.dead && !self.dialog && !self.busy,
+            launch: Some("l1".into()),
+            linked: false,
+            route: Choice::Use(Route::Paste),
+            gate,
+            holding,
+        })
     }
 
     fn next(&self) -> Event {
@@ -286,11 +318,11 @@ impl World {
     fn act(&mut self, action: Action, hook: bool) -> Result<Vec<Event>, TestCaseError> {
         Ok(match action {
             Action::Ask => vec![self.next()],
-            Action::Begin(_) => {
+            Action::Begin(delivery, _) => {
                 prop_assert!(!self.recorded, "one hand-over at a time");
                 self.recorded = true;
                 self.handovers += 1;
-                vec![Event::Begun]
+                vec![Event::Begun(delivery)]
             }
             Action::Paste => {
                 prop_assert!(
@@ -338,7 +370,7 @@ impl World {
                 }
                 vec![]
             }
-            Action::Look | Action::Waiting(_) | Action::WakeAgent => vec![],
+            Action::Look | Action::Waiting(_) | Action::WakeAgent | Action::Send(_) => vec![],
         })
     }
 }

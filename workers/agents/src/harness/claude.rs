@@ -8,6 +8,7 @@ mod settings;
 use super::{
     Harness, LaunchContext, LaunchPlan, Place, PlanError, Resume, Screen, Session, launch, launch_dir,
 };
+use leo_ipc::chat::Route;
 use leo_launch::{Env, find_program, for_agent};
 use std::path::{Path, PathBuf};
 
@@ -47,6 +48,12 @@ impl Harness for Claude {
         if let Some(resume) = context.resume.filter(|r| transcript_of(&self.harness_dir(&env), r).is_some()) {
             argv.extend(["--resume".to_owned(), resume.session.clone()]);
         }
+        if self.brings_mod(context.routes) {
+            let mods = ties.home.mods();
+            let folder =
+                leo_hooks::write_mod(&mods).map_err(|source| PlanError::Write { path: mods, source })?;
+            argv.extend(["--plugin-dir".to_owned(), folder.display().to_string()]);
+        }
         argv.extend(config.args.iter().cloned());
         let files = vec![
             ("settings.json", settings::settings(&ties.program, mode).to_string()),
@@ -72,6 +79,18 @@ impl Harness for Claude {
 
     fn screen(&self, capture: &str) -> Screen {
         screen::parse(capture)
+    }
+
+    fn has_data_routes(&self) -> bool {
+        true
+    }
+
+    fn brings_mod(&self, routes: &[Route]) -> bool {
+        routes.contains(&Route::Bridge)
+    }
+
+    fn runs_mods(&self, session: &Session) -> bool {
+        session.version.is_none_or(|version| version >= leo_hooks::FIRST_CLAUDE)
     }
 
     fn exit_command(&self) -> Option<&'static str> {

@@ -87,6 +87,8 @@ fn parse(bytes: &[u8], pid: u32) -> Option<Session> {
         transcript: file.transcript,
         composer,
         changed_at_ms: file.status_updated_at,
+        version: None,
+        inbox: None,
     })
 }
 

@@ -16,6 +16,10 @@ pub(crate) struct Session {
     pub(crate) composer: Option<Composer>,
     /// When the state became what it is, in milliseconds since 1970.
     pub(crate) changed_at_ms: Option<i64>,
+    /// The harness's version, where the file names it.
+    pub(crate) version: Option<[u32; 3]>,
+    /// Its peer inbox, where it has one.
+    pub(crate) inbox: Option<PathBuf>,
 }
 
 /// The state of a session.
@@ -182,6 +186,16 @@ pub(crate) fn gate(agent: &AgentName, title: &str, session: &Session, screen: Op
                 Gate::Dialog(waiting_sentence(agent, title, "dialog open"))
             }
         },
+    }
+}
+
+/// The same for a route that hands the prompt over as data: a draft stays as it is, a panel over the
+/// composer too, and the screen need not be looked at.
+pub(crate) fn gate_for_data(gate: Gate, session: &Session) -> Gate {
+    match gate {
+        Gate::Draft => Gate::Open,
+        Gate::Dialog(_) if session.status == Status::Idle => Gate::Open,
+        gate => gate,
     }
 }
 

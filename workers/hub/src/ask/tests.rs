@@ -350,8 +350,13 @@ impl Bed {
     /// A hook whose process started a second from now: after everything that is open.
     async fn later_hook(&self, event: HookEvent) {
         let at_ms = leo_ipc::Time::now().millis() + 1000;
-        let report =
-            leo_ipc::hook::ReportHook { hook_key: CallKey::fresh(), token: "t1".into(), at_ms, event };
+        let report = leo_ipc::hook::ReportHook {
+            hook_key: CallKey::fresh(),
+            token: "t1".into(),
+            at_ms,
+            event,
+            source: leo_ipc::hook::Source::Hook,
+        };
         self.ask(report).await.unwrap();
         self.hub.writer.flush().await;
     }

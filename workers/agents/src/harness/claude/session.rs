@@ -2,7 +2,7 @@
 
 use crate::harness::{Session, Status};
 use serde::Deserialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The file has less than 1 KiB; a larger one is not what we think it is.
 const MAX_BYTES: u64 = 64 * 1024;
@@ -15,6 +15,8 @@ struct File {
     status: Option<String>,
     waiting_for: Option<String>,
     status_updated_at: Option<i64>,
+    version: Option<String>,
+    messaging_socket_path: Option<PathBuf>,
 }
 
 /// Reads the session file of the process `pid`. A file that is just being rewritten reads as absent
@@ -44,12 +46,33 @@ fn parse(bytes: &[u8], pid: u32) -> Option<Session> {
         transcript: None,
         composer: None,
         changed_at_ms: file.status_updated_at,
+        version: file.version.as_deref().and_then(version),
+        inbox: file.messaging_socket_path.filter(|path| path.is_absolute()),
     })
+}
+
+/// `2.1.332`, with whatever may stand behind.
+fn version(text: &str) -> Option<[u32; 3]> {
+    let mut parts = text.splitn(3, '.');
+    let mut next = || parts.next().map(|part| part.trim_end_matches(|c: char| !c.is_ascii_digit()).parse());
+    match (next(), next(), next()) {
+        (Some(Ok(a)), Some(Ok(b)), Some(Ok(c))) => Some([a, b, c]),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn versions() {
+        assert_eq!(version("2.1.332"), Some([2, 1, 332]));
+        assert_eq!(version("2.1.332-dev"), Some([2, 1, 332]));
+        for odd in ["", "2.1", "2.x.1", "nightly"] {
+            assert_eq!(version(odd), None, "{odd}");
+        }
+    }
 
     #[test]
     fn states() {

@@ -24,7 +24,7 @@ impl Set {
             launch: LaunchId::from("l1"),
             token: "secret-token".to_owned(),
             program: "/opt/leo's/leo".to_owned(),
-            home: Home::at("/h".into()).unwrap(),
+            home: Home::at(folder.path().join("h")).unwrap(),
             run: None,
         };
         let config = AgentConfig { workspace: folder.path().display().to_string(), ..AgentConfig::default() };
@@ -32,7 +32,13 @@ impl Set {
     }
 
     fn plan(&self, resume: Option<&Resume>) -> Result<LaunchPlan, PlanError> {
-        Claude.plan(&LaunchContext { ties: &self.ties, config: &self.config, base: &self.base, resume })
+        Claude.plan(&LaunchContext {
+            ties: &self.ties,
+            config: &self.config,
+            base: &self.base,
+            routes: &[Route::Paste],
+            resume,
+        })
     }
 }
 
@@ -42,7 +48,7 @@ fn a_launch_brings_its_own_settings_and_no_secret_arguments() {
     set.config.model = Some("opus".to_owned());
     set.config.args = vec!["--add-dir".to_owned(), "/x".to_owned()];
     let plan = set.plan(None).unwrap();
-    let files = "/h/state/agents/assistant/launch";
+    let files = set.folder.path().join("h/state/agents/assistant/launch").display().to_string();
     assert_eq!(
         plan.argv[1..],
         [
@@ -59,6 +65,19 @@ fn a_launch_brings_its_own_settings_and_no_secret_arguments() {
         ]
     );
     assert!(plan.argv.iter().all(|a| !a.contains("secret-token")));
+    // With the bridge among the routes the mod comes along, whole.
+    let bridged = Claude
+        .plan(&LaunchContext {
+            ties: &set.ties,
+            config: &set.config,
+            base: &set.base,
+            routes: &[Route::Bridge],
+            resume: None,
+        })
+        .unwrap();
+    let at = bridged.argv.iter().position(|a| a == "--plugin-dir").unwrap();
+    assert!(Path::new(&bridged.argv[at + 1]).join("hooks/register.ts").is_file());
+    assert!(Path::new(&bridged.argv[at + 1]).starts_with(set.ties.home.mods()));
     assert_eq!(plan.env["LEO_API_TOKEN"], "secret-token");
     assert_eq!(plan.env["LEO_AGENT"], "assistant");
     assert_eq!(plan.env["CLAUDE_CODE_MCP_AUTO_BACKGROUND_MS"], "0");

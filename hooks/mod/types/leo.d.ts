@@ -1,0 +1,14 @@
+/** What became of a prompt of Leo's, by its id. */
+export type LeoDelivery = {
+  /** Which load of the module submitted it. */
+  by: string
+  text: string
+  phase: 'submitted' | 'started' | 'refused'
+  promptId?: string
+  why?: string
+}
+declare module 'claude-code' {
+  interface PluginState {
+    leo: { deliveries: Record<string, LeoDelivery> }
+  }
+}

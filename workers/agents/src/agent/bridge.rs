@@ -1,0 +1,191 @@
+//! An agent's routes: whether the mod of its launch is there, which route the next message takes, and
+//! giving a message to it.
+
+use super::task::Agent;
+use crate::{
+    bridge::{AckOutcome, Command, News, Op},
+    delivery::{
+        order::{self, Bridge, Choice, Means},
+        route::{Event, Giving},
+    },
+    harness::{Gate, Session},
+};
+use leo_ipc::{
+    LaunchId,
+    agent::{AgentPatch, ReportAgent},
+    chat::Route,
+};
+use std::time::{Duration, Instant};
+
+/// A mod that does not connect within this time of its session being ready will not (issue: a Claude that
+/// runs no mods, or one that could not load it).
+const CONNECTS_WITHIN: Duration = Duration::from_secs(20);
+
+/// The same for one that was connected before, or whose session was running when this worker started. A
+/// mod asks again within a second.
+const RECONNECTS_WITHIN: Duration = Duration::from_secs(5);
+
+/// What is known of a launch's mod, besides whether it is connected.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Line {
+    /// It should come.
+    brought: bool,
+    /// Until when it is waited for, once that is known.
+    until: Option<Instant>,
+}
+
+impl Line {
+    /// The launch brings the mod; it connects when the session is up.
+    pub(super) fn launched() -> Line {
+        Line { brought: true, until: None }
+    }
+
+    /// The launch was there before this worker.
+    pub(super) fn adopted(now: Instant) -> Line {
+        Line { brought: true, until: Some(now + RECONNECTS_WITHIN) }
+    }
+
+    /// The session is ready.
+    fn ready(&mut self, now: Instant) {
+        if self.brought {
+            self.until.get_or_insert(now + CONNECTS_WITHIN);
+        }
+    }
+
+    fn lost(&mut self, now: Instant) {
+        self.until = Some(now + RECONNECTS_WITHIN);
+    }
+
+    fn is_expected(&self, now: Instant) -> bool {
+        self.brought && self.until.is_none_or(|until| now < until)
+    }
+}
+
+impl Agent {
+    /// `chat.routes`.
+    pub(super) fn routes(&self) -> Vec<Route> {
+        self.shared.config.borrow().chat.routes.clone()
+    }
+
+    /// Whether a launch made now brings the mod.
+    pub(super) fn brings_mod(&self) -> bool {
+        self.harness().is_some_and(|harness| harness.brings_mod(&self.routes()))
+    }
+
+    /// The route that a message takes now.
+    pub(super) fn choice(&mut self, session: &Session, gate: &Gate) -> Choice {
+        let Some(harness) = self.harness() else { return Choice::Nothing };
+        let Some(live) = &mut self.live else { return Choice::Wait };
+        let now = Instant::now();
+        if !matches!(gate, Gate::Starting | Gate::Person(_)) {
+            live.line.ready(now);
+        }
+        let runs = harness.runs_mods(session);
+        let bridge = if self.shared.links.is_up(&live.launch) {
+            Bridge::Up
+        } else if runs && live.line.is_expected(now) {
+            Bridge::Expected
+        } else {
+            Bridge::Absent
+        };
+        let means = Means { bridge, inbox: false };
+        if !harness.has_data_routes() {
+            return Choice::Use(Route::Paste);
+        }
+        let waits = self.route.delivery().map(|delivery| &delivery.message_id);
+        let refused: &[Route] = match &self.refused {
+            Some((message, routes)) if Some(message) == waits => routes,
+            _ => &[],
+        };
+        order::choose(&self.shared.config.borrow().chat.routes, means, refused)
+    }
+
+    /// The mod of a launch says something.
+    pub(super) async fn bridge(&mut self, launch: &LaunchId, news: News) {
+        let Some(live) = self.live.as_mut().filter(|live| live.launch == *launch) else { return };
+        match news {
+            News::Up => self.deliver(Event::Linked).await,
+            News::Down => live.line.lost(Instant::now()),
+            News::Ack(ack) => {
+                if ack.outcome == AckOutcome::Refused {
+                    tracing::info!(agent = %self.name, id = ack.id, why = ack.why, "Claude refused a prompt");
+                    self.refuse(&ack.id);
+                }
+                self.deliver(Event::Acked(ack)).await;
+            }
+        }
+        self.look_and_deliver().await;
+    }
+
+    /// Remembers that the route in use refused the message under way.
+    fn refuse(&mut self, id: &str) {
+        let Some(job) = self.route.job().filter(|job| job.delivery.id() == id) else { return };
+        let Some(route) = job.delivery.route else { return };
+        let message = job.delivery.message_id.clone();
+        match &mut self.refused {
+            Some((known, routes)) if *known == message => routes.push(route),
+            _ => self.refused = Some((message, vec![route])),
+        }
+    }
+
+    /// Gives the prompt under way to the harness.
+    pub(super) async fn send(&mut self, giving: Giving) -> Option<Event> {
+        let delivery = self.route.job()?.delivery.clone();
+        let live = self.live.as_ref().filter(|live| Some(&live.launch) == delivery.launch.as_ref());
+        let given = match (live, &self.under_way, delivery.route) {
+            (Some(live), Some(under_way), Some(Route::Bridge)) => {
+                let op = Op::Deliver { text: under_way.text.clone() };
+                self.shared.links.give(&live.launch, Command { id: delivery.id(), op })
+            }
+            _ => false,
+        };
+        (!given && giving == Giving::First).then_some(Event::SendFailed)
+    }
+
+    /// Says which route is in use, when that has changed.
+    pub(super) async fn show_route(&mut self, choice: Choice) {
+        let Choice::Use(route) = choice else { return };
+        let Some(live) = self.live.as_mut().filter(|live| live.shown != Some(route)) else { return };
+        live.shown = Some(route);
+        let launch = live.launch.clone();
+        let patch = AgentPatch { route: Some(route), ..AgentPatch::default() };
+        self.shared
+            .hub
+            .tell("the route of an agent", ReportAgent { name: self.name.clone(), launch, patch })
+            .await;
+    }
+}
+
+/// What is handed over as data: the prompt without the control characters that a terminal would obey when
+/// the harness shows it.
+pub(super) fn as_data(prompt: &str) -> String {
+    let text = prompt.replace("\r\n", "\n");
+    text.chars().filter(|c| matches!(c, '\n' | '\t') || !c.is_control()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mod_is_waited_for_as_long_as_it_may_take() {
+        let now = Instant::now();
+        let at = |s| now + Duration::from_secs(s);
+        let mut line = Line::default();
+        line.ready(now);
+        assert!(!line.is_expected(now), "a launch without the mod");
+        let mut line = Line::launched();
+        assert!(line.is_expected(at(600)), "the session is not up yet");
+        line.ready(at(600));
+        line.ready(at(610));
+        assert!(line.is_expected(at(619)) && !line.is_expected(at(620)));
+        line.lost(at(700));
+        assert!(line.is_expected(at(704)) && !line.is_expected(at(705)));
+        assert!(Line::adopted(now).is_expected(at(4)) && !Line::adopted(now).is_expected(at(5)));
+    }
+
+    #[test]
+    fn what_is_handed_over_as_data() {
+        assert_eq!(as_data("[Leo Chat] a\tb\r\nc\u{1b}[201~\u{7}\u{9b}é👩‍👧"), "[Leo Chat] a\tb\nc[201~é👩‍👧");
+    }
+}

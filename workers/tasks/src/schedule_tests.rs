@@ -19,7 +19,9 @@ fn all(pattern: &str, zone: &str, from: &str, to: &str) -> Vec<String> {
 /// Both changes of the clock in three zones. (what, pattern, zone, from, to, instants)
 #[test]
 fn changes_of_the_clock() {
-    let cases: &[(&str, &str, &str, &str, &str, &[&str])] = &[
+    type Case =
+        (&'static str, &'static str, &'static str, &'static str, &'static str, &'static [&'static str]);
+    let cases: &[Case] = &[
         (
             "New York, forward: 02:30 does not exist and runs once, at 03:00 EDT",
             "30 2 * * *",

@@ -5,6 +5,8 @@ mod card;
 mod filing;
 mod owner;
 mod run;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use card::report as report_failure;
 pub(crate) use filing::{file, filed, is_headless, thread_of, threads_of};
@@ -20,6 +22,10 @@ use leo_ipc::{
 };
 use owner::{Known, Owner};
 use rusqlite::{Connection, OptionalExtension, Row};
+
+/// How far the clock may go back without a schedule being followed again from there: more than any two
+/// zones are apart, so that what ran at 3 does not run again when it is 2 once more.
+const MAX_AHEAD_MS: i64 = 26 * 3600 * 1000;
 
 const COLUMNS: &str = "id, task, trigger, state, agent, due_at, started_at, ended_at, attempts, exit_code, error, \
      log_path, message_id";
@@ -183,7 +189,9 @@ pub(crate) fn sync(tx: &mut Tx<'_>, config: &Config, request: &SyncTasks) -> Out
             .optional()?;
         let (schedule, cursor, word) = row.unwrap_or_default();
         let same = schedule.as_deref() == Some(followed.schedule.as_str());
-        let cursor = cursor.filter(|_| same).unwrap_or(tx.now.millis());
+        let now = tx.now.millis();
+        // A cursor far in the future is what a wrong clock left behind: it would hold the task for good.
+        let cursor = cursor.filter(|cursor| same && *cursor <= now + MAX_AHEAD_MS).unwrap_or(now);
         tx.db.execute(
             "INSERT INTO tasks (name, schedule, cursor, next_at) VALUES (?1, ?2, ?3, ?4)
              ON CONFLICT (name) DO UPDATE SET schedule = ?2, cursor = ?3, next_at = ?4

@@ -1,5 +1,5 @@
-//! A scripted model on loopback that speaks the Anthropic Messages API, streaming and not, so that the
-//! real Claude Code runs with no account.
+//! A scripted model on loopback that speaks the Anthropic Messages API and OpenAI's Responses and chat
+//! completions, streaming and not, so that the real Claude Code, codex and opencode run with no account.
 //!
 //! What it answers is written in the newest user prompt that holds a directive, one a line, which may
 //! stand behind `[Leo Chat] `:
@@ -8,6 +8,8 @@
 //! - `>>par [{"name":…,"input":…}]` makes several calls in one message;
 //! - `>>sleep SECONDS` waits, `>>hold NAME` waits until the test lets NAME go;
 //! - `>>say TEXT` ends the turn; without it the turn ends with `echo: ` and the end of the prompt.
+
+mod openai;
 
 use anyhow::Result;
 use axum::{
@@ -59,6 +61,8 @@ impl Model {
         });
         let router = Router::new()
             .route("/v1/messages", post(messages))
+            .route("/v1/responses", post(openai::responses))
+            .route("/v1/chat/completions", post(openai::chat))
             .route("/v1/messages/count_tokens", post(|| async { Json(json!({ "input_tokens": 10 })) }))
             .fallback(any(|| async { Json(json!({})) }))
             .with_state(shared.clone());
@@ -133,6 +137,9 @@ enum Item {
 }
 
 fn items(body: &Value) -> Vec<Item> {
+    if body.get("input").is_some() {
+        return openai::items_of_responses(body);
+    }
     let mut out = Vec::new();
     for message in body["messages"].as_array().into_iter().flatten() {
         let content = &message["content"];
@@ -145,9 +152,12 @@ fn items(body: &Value) -> Vec<Item> {
                 (Some("user"), Some("text")) => out.push(Item::User(text_of(&block["text"]))),
                 (Some("user"), Some("tool_result")) => out.push(Item::Result(result_text(&block["content"]))),
                 (Some("assistant"), Some("tool_use")) => out.push(Item::Call),
+                (Some("tool"), Some("text")) => out.push(Item::Result(text_of(&block["text"]))),
                 _ => {}
             }
         }
+        // OpenAI's chat keeps calls beside the content.
+        out.extend(message["tool_calls"].as_array().into_iter().flatten().map(|_| Item::Call));
     }
     out
 }
@@ -238,32 +248,50 @@ async fn next_step(shared: &Shared, body: &Value) -> Step {
     Step::Say(format!("echo: {}", tail[tail.len().saturating_sub(ECHO)..].iter().collect::<String>()))
 }
 
+/// The failure that the test wants, in words that the clients of all three APIs understand.
+fn scripted_failure(shared: &Shared) -> Option<Response> {
+    let status = *shared.fail_with.lock().unwrap_or_else(PoisonError::into_inner);
+    let code = status.and_then(|s| http::StatusCode::from_u16(s).ok())?;
+    let error = json!({ "type": "error", "error": { "type": "invalid_request_error", "message": "scripted failure" } });
+    Some((code, Json(error)).into_response())
+}
+
+/// What to answer a request that offers these tools.
+async fn step_for(shared: &Shared, body: &Value, names: &[String]) -> Step {
+    if names.is_empty() {
+        // A side request, such as a title for the conversation.
+        return Step::Say("ok".to_owned());
+    }
+    shared.requests.lock().unwrap_or_else(PoisonError::into_inner).push(body.clone());
+    next_step(shared, body).await
+}
+
+/// The offered tool that a script means: of this name, or ending in it.
+fn meant(names: &[String], name: &str) -> String {
+    names.iter().find(|n| **n == name || n.ends_with(name)).cloned().unwrap_or_else(|| name.to_owned())
+}
+
+impl Shared {
+    fn id(&self, kind: &str) -> String {
+        format!("{kind}_{:020}", self.next_id.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
 async fn messages(
     State(shared): State<Arc<Shared>>,
     _headers: HeaderMap,
     Json(body): Json<Value>,
 ) -> Response {
-    let status = *shared.fail_with.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(code) = status.and_then(|s| http::StatusCode::from_u16(s).ok()) {
-        let error = json!({ "type": "error", "error": { "type": "invalid_request_error", "message": "scripted failure" } });
-        return (code, Json(error)).into_response();
+    if let Some(failure) = scripted_failure(&shared) {
+        return failure;
     }
     let names: Vec<String> =
         body["tools"].as_array().into_iter().flatten().map(|t| text_of(&t["name"])).collect();
-    let step = if names.is_empty() {
-        // A side request, such as a title for the conversation.
-        Step::Say("ok".to_owned())
-    } else {
-        shared.requests.lock().unwrap_or_else(PoisonError::into_inner).push(body.clone());
-        next_step(&shared, &body).await
-    };
-    let id = |kind: &str| format!("{kind}_{:020}", shared.next_id.fetch_add(1, Ordering::Relaxed));
+    let step = step_for(&shared, &body, &names).await;
+    let id = |kind: &str| shared.id(kind);
     let (blocks, stop) = match step {
         Step::Calls(calls) => {
-            let block = |(name, input): (String, Value)| {
-                let name = names.iter().find(|n| **n == name || n.ends_with(&name)).cloned().unwrap_or(name);
-                json!({ "type": "tool_use", "id": id("toolu"), "name": name, "input": input })
-            };
+            let block = |(name, input): (String, Value)| json!({ "type": "tool_use", "id": id("toolu"), "name": meant(&names, &name), "input": input });
             (calls.into_iter().map(block).collect::<Vec<_>>(), "tool_use")
         }
         Step::Say(text) => (vec![json!({ "type": "text", "text": text })], "end_turn"),

@@ -12,6 +12,7 @@ pub mod mcp;
 pub mod model;
 pub mod procs;
 pub mod sse;
+pub mod tasks;
 pub mod tmux;
 pub mod wait;
 

@@ -115,6 +115,21 @@ impl Model {
             .collect()
     }
 
+    /// How often a text was told to the model, as a person's prompt or as what Claude says of another
+    /// session's message: how often it stands in one conversation, or in how many that did not go on from
+    /// each other (a Claude that was killed may have kept nothing of its last turn).
+    pub fn times_read(&self, text: &str) -> usize {
+        let requests = self.shared.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut most, mut began, mut before) = (0, 0, 0);
+        for body in requests.iter() {
+            let times = times_told(body, text);
+            began += usize::from(times > 0 && before == 0);
+            most = most.max(times);
+            before = times;
+        }
+        most.max(began)
+    }
+
     /// The texts of all tool results of all conversations, a subagent's included.
     pub fn every_tool_result(&self) -> Vec<String> {
         let requests = self.shared.requests.lock().unwrap_or_else(PoisonError::into_inner);
@@ -128,6 +143,17 @@ impl Model {
         let newest = requests.iter().rev().take(1).flat_map(items);
         newest.filter_map(|item| if let Item::Result(text) = item { Some(text) } else { None }).collect()
     }
+}
+
+/// How often a text stands in a conversation, the model's own words aside.
+fn times_told(body: &Value, text: &str) -> usize {
+    let messages = body["messages"].as_array().into_iter().flatten();
+    let told = messages.filter(|m| m["role"] != "assistant");
+    let blocks = told.flat_map(|m| match m["content"].as_array() {
+        Some(blocks) => blocks.iter().filter(|b| b["type"] == "text").map(|b| text_of(&b["text"])).collect(),
+        None => vec![text_of(&m["content"])],
+    });
+    blocks.map(|block| block.matches(text).count()).sum()
 }
 
 enum Item {

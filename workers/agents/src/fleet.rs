@@ -4,6 +4,7 @@
 use crate::{
     agent::{self, Command, Handle, Mail, Shared, Told},
     bridge::News,
+    inbox::Receipt,
     tmux::PaneInfo,
 };
 use leo_ipc::{AgentName, Fault, LaunchId, agent::Wake, control::FromWorker};
@@ -36,6 +37,8 @@ pub(crate) enum Event {
     Agents(Vec<AgentName>),
     /// The mod of an agent's launch says something.
     Bridge(AgentName, LaunchId, News),
+    /// An agent's peer inbox says what became of a message.
+    Receipt(AgentName, Receipt),
     /// A person asks something of an agent.
     Command(AgentName, Command),
     /// The heartbeat comes round.
@@ -129,6 +132,7 @@ impl Fleet {
             }
             Event::Wake(Wake::Hook { name, launch, event }) => self.mail(&name, Mail::Hook { launch, event }),
             Event::Bridge(name, launch, news) => self.mail(&name, Mail::Bridge { launch, news }),
+            Event::Receipt(name, receipt) => self.mail(&name, Mail::Receipt(receipt)),
             // The hub's client turns these into a list of all agents.
             Event::Wake(Wake::All {} | Wake::Unknown) => {}
             Event::Command(name, command) => {

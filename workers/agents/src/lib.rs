@@ -8,6 +8,7 @@ mod feed;
 mod fleet;
 mod harness;
 mod hub;
+mod inbox;
 mod serve;
 mod tmux;
 
@@ -57,9 +58,11 @@ async fn run(mut worker: Worker) -> Result<(), WorkerError> {
         fleet: told_tx,
         pids: Pids::default(),
         links: Arc::default(),
+        inboxes: inbox::Inboxes::new(&worker.home).into(),
         config: worker.config(),
     });
     let links = shared.links.clone();
+    let inboxes = shared.inboxes.clone();
     let fleet = tokio::spawn(Fleet::new(shared, worker.supervisor()).run(events, told));
     tokio::spawn(feed::follow_hub(worker.hub(), hub.clone(), events_tx.clone()));
     tokio::spawn(feed::follow_config(worker.config(), hub, events_tx.clone()));
@@ -73,6 +76,9 @@ async fn run(mut worker: Worker) -> Result<(), WorkerError> {
         events_tx.clone(),
         worker.drain.clone(),
     ));
+
+    let receipts = events_tx.clone();
+    tokio::spawn(async move { inboxes.receive(receipts).await });
 
     let probe = events_tx.clone();
     worker.ready(move || {

@@ -1,19 +1,21 @@
 //! An agent's routes: whether the mod of its launch is there, which route the next message takes, and
 //! giving a message to it.
 
-use super::task::Agent;
+use super::task::{Agent, Live};
 use crate::{
-    bridge::{AckOutcome, Command, News, Op},
+    bridge::{Ack, AckOutcome, Command, News, Op},
     delivery::{
-        order::{self, Bridge, Choice, Means},
+        order::{self, Bridge, Choice, Inbox, Means},
         route::{Event, Giving},
     },
     harness::{Gate, Session},
+    inbox::{Inboxes, Receipt, SAME_TEXT},
 };
 use leo_ipc::{
     LaunchId,
     agent::{AgentPatch, ReportAgent},
     chat::Route,
+    delivery::Delivery,
 };
 use std::time::{Duration, Instant};
 
@@ -88,13 +90,23 @@ impl Agent {
         } else {
             Bridge::Absent
         };
-        let means = Means { bridge, inbox: false };
         if !harness.has_data_routes() {
             return Choice::Use(Route::Paste);
         }
-        let waits = self.route.delivery().map(|delivery| &delivery.message_id);
+        let waits = self.route.delivery();
+        // Claude would take the same text for the same message, and drop it.
+        let again = |text: &str| {
+            live.in_inbox.as_ref().is_some_and(|(last, at)| last == text && at.elapsed() < SAME_TEXT)
+        };
+        let inbox = match (&session.inbox, waits.map(|delivery| as_data(&delivery.prompt))) {
+            (None, _) => Inbox::Absent,
+            (Some(_), Some(text)) if !Inboxes::takes(&text) => Inbox::Absent,
+            (Some(_), Some(text)) if again(&text) => Inbox::Later,
+            (Some(_), _) => Inbox::Ready,
+        };
+        let means = Means { bridge, inbox };
         let refused: &[Route] = match &self.refused {
-            Some((message, routes)) if Some(message) == waits => routes,
+            Some((message, routes)) if waits.is_some_and(|d| d.message_id == *message) => routes,
             _ => &[],
         };
         order::choose(&self.shared.config.borrow().chat.routes, means, refused)
@@ -137,9 +149,50 @@ impl Agent {
                 let op = Op::Deliver { text: under_way.text.clone() };
                 self.shared.links.give(&live.launch, Command { id: delivery.id(), op })
             }
+            (Some(live), Some(under_way), Some(Route::Inbox)) => {
+                let session = self.harness().map(|h| h.session(&live.place)).unwrap_or_default();
+                let (live, text) = (live.clone(), under_way.text.clone());
+                self.into_inbox(&live, session, &delivery, &text).await
+            }
             _ => false,
         };
         (!given && giving == Giving::First).then_some(Event::SendFailed)
+    }
+
+    async fn into_inbox(&mut self, live: &Live, session: Session, delivery: &Delivery, text: &str) -> bool {
+        let Some(inbox) = session.inbox else { return false };
+        // Where the mod is loaded, it may enter the message as the person's.
+        self.shared.links.expect_in_inbox(&live.launch, delivery.id(), text.to_owned());
+        let sessions = live.place.harness_dir.join("sessions");
+        let message = (delivery.message_id.as_str(), text);
+        let written = self.shared.inboxes.write(&self.name, &inbox, &sessions, live.place.pid, message).await;
+        if let Some(live) = &mut self.live {
+            live.in_inbox = Some((text.to_owned(), Instant::now()));
+        }
+        match written {
+            Ok(()) => true,
+            Err(e) => {
+                tracing::warn!(agent = %self.name, error = %e, "not given to the inbox");
+                self.refuse(&delivery.id());
+                false
+            }
+        }
+    }
+
+    /// The peer inbox says what became of a message.
+    pub(super) async fn receipt(&mut self, receipt: &Receipt) {
+        let Some(job) = self.route.job() else { return };
+        let ours = job.delivery.route == Some(Route::Inbox)
+            && job.delivery.message_id.as_str() == receipt.orig_msg_id;
+        // What was given twice and is dropped once was taken before.
+        if !ours || !receipt.is_final() || self.route.was_given_again() {
+            return;
+        }
+        let id = job.delivery.id();
+        self.refuse(&id);
+        let why = Some(receipt.status.clone());
+        let ack = Ack { id, outcome: AckOutcome::Refused, prompt_id: None, why };
+        self.deliver(Event::Acked(ack)).await;
     }
 
     /// Says which route is in use, when that has changed.

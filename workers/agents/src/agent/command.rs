@@ -1,6 +1,6 @@
 //! What a person asks of an agent, and what reaches its task.
 
-use crate::bridge::News;
+use crate::{bridge::News, inbox::Receipt};
 use leo_ipc::{
     Done, Fault, LaunchId, agent::AgentRecord, agents::AttachCommand, agents::LogText, hook::HookEvent,
 };
@@ -64,6 +64,8 @@ pub(crate) enum Mail {
         /// What.
         news: News,
     },
+    /// Its peer inbox said something.
+    Receipt(Receipt),
     /// The process in its pane may have ended.
     PaneGone,
     /// A person asks something.

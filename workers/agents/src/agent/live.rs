@@ -117,6 +117,7 @@ impl Agent {
             exit_asked: false,
             line,
             shown: Some(Route::Paste),
+            in_inbox: None,
         });
     }
 

@@ -3,6 +3,7 @@
 use crate::{
     bridge::Links,
     hub::Hub,
+    inbox::Inboxes,
     tmux::{PaneInfo, Tmux},
 };
 use leo_ipc::{AgentName, config::Config, paths::Home};
@@ -44,6 +45,8 @@ pub(crate) struct Shared {
     pub(crate) pids: Pids,
     /// The mods inside Claude.
     pub(crate) links: Arc<Links>,
+    /// The peer inboxes of Claude.
+    pub(crate) inboxes: Arc<Inboxes>,
     /// The configuration.
     pub(crate) config: watch::Receiver<Config>,
 }

@@ -176,6 +176,8 @@ pub(super) struct Live {
     pub(super) line: Line,
     /// The route that the hub was told.
     pub(super) shown: Option<Route>,
+    /// The last text that went into its peer inbox, and when.
+    pub(super) in_inbox: Option<(String, Instant)>,
 }
 
 /// Who waits for a stop or start to be over.
@@ -300,6 +302,7 @@ impl Agent {
                 self.deliver(route::Event::Wake).await;
             }
             Mail::Bridge { launch, news } => self.bridge(&launch, news).await,
+            Mail::Receipt(receipt) => self.receipt(&receipt).await,
             Mail::Hook { launch, event } => self.hook(&launch, &event).await,
             Mail::PaneGone => self.check_pane().await,
             Mail::Command(command) => self.command(command).await,

@@ -13,13 +13,24 @@ pub(crate) enum Bridge {
     Up,
 }
 
+/// Whether the peer inbox takes this message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Inbox {
+    /// It is not there, or the message is too long for it.
+    Absent,
+    /// Not now: it would take the message for one that it just had.
+    Later,
+    /// Yes.
+    Ready,
+}
+
 /// What a launch offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Means {
     /// The mod.
     pub(crate) bridge: Bridge,
-    /// Whether its peer inbox can be written to.
-    pub(crate) inbox: bool,
+    /// Its peer inbox.
+    pub(crate) inbox: Inbox,
 }
 
 /// The route of a message.
@@ -39,7 +50,7 @@ pub(crate) enum Choice {
 pub(crate) fn choose(order: &[Route], means: Means, refused: &[Route]) -> Choice {
     let usable = |route: &&Route| match route {
         Route::Bridge => means.bridge != Bridge::Absent,
-        Route::Inbox => means.inbox,
+        Route::Inbox => means.inbox != Inbox::Absent,
         Route::Paste => true,
         _ => false,
     };
@@ -48,8 +59,11 @@ pub(crate) fn choose(order: &[Route], means: Means, refused: &[Route]) -> Choice
     if refused.contains(&Route::Bridge) {
         left.sort_by_key(|route| *route != Route::Paste);
     }
-    match left.first().or_else(|| order.iter().find(usable)) {
+    let later = |route: &&Route| **route == Route::Inbox && means.inbox == Inbox::Later;
+    let now = left.iter().find(|route| !later(route)).or(left.first());
+    match now.or_else(|| order.iter().find(usable)) {
         Some(Route::Bridge) if means.bridge == Bridge::Expected => Choice::Wait,
+        Some(Route::Inbox) if means.inbox == Inbox::Later => Choice::Wait,
         Some(route) => Choice::Use(*route),
         None => Choice::Nothing,
     }
@@ -62,7 +76,8 @@ mod tests {
 
     #[test]
     fn the_first_that_is_there() {
-        let means = |bridge, inbox| Means { bridge, inbox };
+        let means = |bridge, inbox| Means { bridge, inbox: if inbox { Inbox::Ready } else { Inbox::Absent } };
+        let later = Means { bridge: Bridge::Absent, inbox: Inbox::Later };
         for (order, means, refused, choice) in [
             (vec![B, I, P], means(Bridge::Up, true), vec![], Choice::Use(B)),
             (vec![B, I, P], means(Bridge::Expected, true), vec![], Choice::Wait),
@@ -74,6 +89,8 @@ mod tests {
             (vec![B, I], means(Bridge::Up, true), vec![B], Choice::Use(I)),
             (vec![B, I, P], means(Bridge::Up, true), vec![B, P], Choice::Use(I)),
             (vec![B], means(Bridge::Up, true), vec![B], Choice::Use(B)),
+            (vec![B, I, P], later, vec![], Choice::Use(P)),
+            (vec![B, I], later, vec![], Choice::Wait),
             (vec![B, I], means(Bridge::Absent, false), vec![], Choice::Nothing),
         ] {
             assert_eq!(choose(&order, means, &refused), choice, "{order:?} {means:?} {refused:?}");

@@ -221,6 +221,11 @@ impl State {
         }
     }
 
+    /// Whether the prompt under way was given more than once, or may have been.
+    pub(crate) fn was_given_again(&self) -> bool {
+        matches!(self, State::Sent(sent) if sent.again)
+    }
+
     /// How long until the next look, when there is something to watch.
     pub(crate) fn pause(&self, now: Instant) -> Option<Duration> {
         const QUICK: Duration = Duration::from_millis(30);
@@ -331,8 +336,10 @@ fn next(
             let job = Job { delivery, handed, since: now, enters: 0, clears: 0, searches: 0 };
             if is_data(job.delivery.route) {
                 // The same launch knows its id; another one is not given it.
-                actions.push(Action::Send(Giving::Again));
-                State::Sent(Sent::new(job))
+                if job.delivery.route == Some(Route::Bridge) || age < structured::SAME_MESSAGE {
+                    actions.push(Action::Send(Giving::Again));
+                }
+                State::Sent(Sent { again: true, ..Sent::new(job) })
             } else {
                 State::Entered(job)
             }

@@ -1,5 +1,6 @@
 //! The two routes that hand a prompt to Claude as data: the mod and the peer inbox. Both may hold it for
-//! a while, and both know it by its id, so giving it again to the same launch is harmless.
+//! a while. The mod knows it by its id and the inbox, for a while, by its text, so giving it again to the
+//! same launch is harmless.
 //!
 //! A prompt that runs is told by the harness before the model reads it: Claude waits for its
 //! `UserPromptSubmit` hooks. So a launch that is over, or idle for a while, without that evidence and
@@ -12,6 +13,10 @@ use std::time::{Duration, Instant};
 /// A hook of a process that was killed may still be on its way to the hub: it bounds itself to a second,
 /// and what it then left behind as a file is read within two.
 const LAST_HOOKS: Duration = Duration::from_secs(3);
+
+/// A message is given to the peer inbox again only this long: later Claude no longer takes the same text
+/// for the same message.
+pub(super) const SAME_MESSAGE: Duration = Duration::from_secs(20);
 
 /// A prompt that was given to a harness.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,7 +69,7 @@ pub(crate) fn seen(actions: &mut Vec<Action>, mut sent: Sent, view: &View, now: 
     if by_mod {
         return decide(actions, sent.job, Verdict::NotApplied);
     }
-    if sent.again {
+    if sent.again || now.saturating_duration_since(sent.job.handed) >= SAME_MESSAGE {
         return decide(actions, sent.job, Verdict::Unproven(SILENT));
     }
     actions.push(Action::Send(Giving::Again));

@@ -4,6 +4,7 @@
 mod screen;
 mod session;
 mod settings;
+mod version;
 
 use super::{
     Harness, LaunchContext, LaunchPlan, Place, PlanError, Resume, Screen, Session, launch, launch_dir,
@@ -11,6 +12,10 @@ use super::{
 use leo_ipc::chat::Route;
 use leo_launch::{Env, find_program, for_agent};
 use std::path::{Path, PathBuf};
+
+/// The first Claude whose peer inbox we know (the option that places it is measured with 2.1.332; the
+/// inbox itself is documented since 2.1.224).
+const FIRST_INBOX: [u32; 3] = [2, 1, 332];
 
 /// The adapter.
 #[derive(Debug)]
@@ -48,7 +53,16 @@ impl Harness for Claude {
         if let Some(resume) = context.resume.filter(|r| transcript_of(&self.harness_dir(&env), r).is_some()) {
             argv.extend(["--resume".to_owned(), resume.session.clone()]);
         }
-        if self.brings_mod(context.routes) {
+        let version = version::of(&program, &env);
+        let inbox = context.routes.contains(&Route::Inbox);
+        if inbox && version.is_some_and(|version| version >= FIRST_INBOX) {
+            let inbox = ties.home.inbox_socket(&ties.agent);
+            // Left by a launch that was killed; nobody listens there.
+            let _ = std::fs::remove_file(&inbox);
+            argv.extend(["--messaging-socket-path".to_owned(), inbox.display().to_string()]);
+        }
+        if self.brings_mod(context.routes) && version.is_none_or(|version| version >= leo_hooks::FIRST_CLAUDE)
+        {
             let mods = ties.home.mods();
             let folder =
                 leo_hooks::write_mod(&mods).map_err(|source| PlanError::Write { path: mods, source })?;
@@ -56,7 +70,7 @@ impl Harness for Claude {
         }
         argv.extend(config.args.iter().cloned());
         let files = vec![
-            ("settings.json", settings::settings(&ties.program, mode).to_string()),
+            ("settings.json", settings::settings(&ties.program, mode, inbox).to_string()),
             ("mcp.json", leo_launch::claude_mcp(ties).to_string()),
         ];
         Ok(LaunchPlan { argv, env, folder, files })

@@ -1,5 +1,6 @@
 //! `sessions/<pid>.json`, which Claude rewrites within 50 ms of every change of its state.
 
+use super::version;
 use crate::harness::{Session, Status};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -46,33 +47,14 @@ fn parse(bytes: &[u8], pid: u32) -> Option<Session> {
         transcript: None,
         composer: None,
         changed_at_ms: file.status_updated_at,
-        version: file.version.as_deref().and_then(version),
+        version: file.version.as_deref().and_then(version::parse),
         inbox: file.messaging_socket_path.filter(|path| path.is_absolute()),
     })
-}
-
-/// `2.1.332`, with whatever may stand behind.
-fn version(text: &str) -> Option<[u32; 3]> {
-    let mut parts = text.splitn(3, '.');
-    let mut next = || parts.next().map(|part| part.trim_end_matches(|c: char| !c.is_ascii_digit()).parse());
-    match (next(), next(), next()) {
-        (Some(Ok(a)), Some(Ok(b)), Some(Ok(c))) => Some([a, b, c]),
-        _ => None,
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn versions() {
-        assert_eq!(version("2.1.332"), Some([2, 1, 332]));
-        assert_eq!(version("2.1.332-dev"), Some([2, 1, 332]));
-        for odd in ["", "2.1", "2.x.1", "nightly"] {
-            assert_eq!(version(odd), None, "{odd}");
-        }
-    }
 
     #[test]
     fn states() {

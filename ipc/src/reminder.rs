@@ -21,7 +21,8 @@ pub const KEEP_DAYS: i64 = 90;
 /// `leo_chat_schedule`: text to be posted into the thread at a time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScheduleReminder {
-    /// The thread that it will post into: the agent's own, or the owner's for a task run.
+    /// Who leaves it. It will post into this agent's thread, or into the owner's of the task run that it
+    /// is left under, resolved now.
     pub agent: AgentName,
     /// The launch it runs under, when known.
     #[serde(default)]
@@ -32,7 +33,7 @@ pub struct ScheduleReminder {
     pub text: String,
     /// When, as RFC 3339 with an offset; strictly in the future and at most a year away.
     pub at: String,
-    /// The headless run that schedules it: it then fires as a card of that run.
+    /// The headless run that schedules it, by its token: it then fires as a card of that run.
     #[serde(default)]
     pub run: Option<Run>,
 }
@@ -60,8 +61,14 @@ pub struct Reminder {
 /// Asks for a thread's open reminders, the next one first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListReminders {
-    /// The thread.
+    /// The thread; or who asks, with `by_agent`.
     pub agent: AgentName,
+    /// Whether the agent asks: then the thread is the one that it would leave a reminder in now.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_agent: bool,
+    /// The headless run that asks, by its token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<Run>,
 }
 
 /// Answer to [`ListReminders`].
@@ -75,8 +82,14 @@ pub struct Reminders {
 /// Takes an open reminder back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CancelReminder {
-    /// The thread, which must be the reminder's own.
+    /// The thread, which must be the reminder's own; or who asks, with `by_agent`.
     pub agent: AgentName,
+    /// As in [`ListReminders`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_agent: bool,
+    /// As in [`ListReminders`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<Run>,
     /// The reminder.
     pub id: MessageId,
     /// The same key again is the same cancellation, and no error.

@@ -32,6 +32,19 @@ pub(crate) fn reminders() -> Vec<Golden> {
         ),
         hub("hub.reminder.list", json!({"op": "reminder.list", "agent": "a"})),
         hub("hub.reminder.cancel", json!({"op": "reminder.cancel", "agent": "a", "id": "01a4", "key": "k"})),
+        hub(
+            "hub.reminder.list.by_agent",
+            json!({
+                "op": "reminder.list", "agent": "a", "by_agent": true, "run": {"task": "news", "run_id": "r1"}
+            }),
+        ),
+        hub(
+            "hub.reminder.cancel.by_agent",
+            json!({
+                "op": "reminder.cancel", "agent": "a", "by_agent": true, "run": {"task": "news", "run_id": "r1"},
+                "id": "01a4", "key": "k"
+            }),
+        ),
         hub("hub.reminder.fire", json!({"op": "reminder.fire"})),
         hub("hub.reminder.prune", json!({"op": "reminder.prune"})),
         hub("hub.reminder.watch", json!({"op": "reminder.watch"})),

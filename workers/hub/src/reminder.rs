@@ -10,6 +10,7 @@ use crate::{
     agent,
     error::Outcome,
     message::{self, New},
+    task,
     writer::Tx,
 };
 use jiff::tz::TimeZone;
@@ -72,21 +73,26 @@ fn all(db: &Connection, condition: &str, values: &[&dyn rusqlite::ToSql]) -> Out
 /// Schedules a reminder; the same key schedules it once.
 pub(crate) fn schedule(tx: &mut Tx<'_>, request: &ScheduleReminder, zone: &TimeZone) -> Outcome<Reminder> {
     agent::must_exist(tx.db, &request.agent)?;
-    let (thread, key) = (request.agent.as_str(), request.call_key.as_str());
-    if let Some(known) = all(tx.db, "agent = ?1 AND call_key = ?2", &[&thread, &key])?.pop() {
-        return Ok(known.shown(zone));
+    let key = request.call_key.as_str();
+    // A call that is made again may come when the run that it was made under is over.
+    for thread in task::threads_of(tx.db, &request.agent)? {
+        if let Some(known) = all(tx.db, "agent = ?1 AND call_key = ?2", &[&thread.as_str(), &key])?.pop() {
+            return Ok(known.shown(zone));
+        }
     }
     check_text(&request.text)?;
     let due = time::due(&request.at, tx.now, zone)?;
-    check_room(tx.db, &request.agent, request.text.len())?;
+    let filed = task::filed(tx.db, &request.agent, request.run.as_ref())?;
+    let thread = task::thread_of(&request.agent, filed.as_ref());
+    let run = filed.as_ref().map(|filed| &filed.run);
+    check_room(tx.db, thread, request.text.len())?;
     let id = tx.next_id();
-    let run = request.run.as_ref();
     tx.db.execute(
         "INSERT INTO reminders (id, agent, text, bytes, due, state, task, run_id, made_at, call_key)
          VALUES (?1, ?2, ?3, ?4, ?5, 'open', ?6, ?7, ?8, ?9)",
         rusqlite::params![
             id.as_str(),
-            thread,
+            thread.as_str(),
             request.text,
             request.text.len(),
             due.millis(),
@@ -96,14 +102,8 @@ pub(crate) fn schedule(tx: &mut Tx<'_>, request: &ScheduleReminder, zone: &TimeZ
             key,
         ],
     )?;
-    emit(tx, &request.agent, &id, "scheduled")?;
-    let stored = Stored {
-        id,
-        agent: request.agent.clone(),
-        text: request.text.clone(),
-        due,
-        run: request.run.clone(),
-    };
+    emit(tx, thread, &id, "scheduled")?;
+    let stored = Stored { id, agent: thread.clone(), text: request.text.clone(), due, run: run.cloned() };
     Ok(stored.shown(zone))
 }
 
@@ -136,14 +136,21 @@ fn check_room(db: &Connection, thread: &AgentName, bytes: usize) -> Outcome<()> 
 /// promises to the person, who reads the thread for as long as there is something in it.
 pub(crate) fn list(db: &Connection, request: &ListReminders, zone: &TimeZone) -> Outcome<Reminders> {
     agent::must_have_thread(db, &request.agent)?;
-    let thread = request.agent.as_str();
-    let open = all(db, "agent = ?1 AND state = 'open' ORDER BY due, id", &[&thread])?;
+    let thread = thread(db, &request.agent, request.by_agent, request.run.as_ref())?;
+    let open = all(db, "agent = ?1 AND state = 'open' ORDER BY due, id", &[&thread.as_str()])?;
     Ok(Reminders { reminders: open.into_iter().map(|stored| stored.shown(zone)).collect() })
+}
+
+/// Whose reminders are meant: a person names the thread, an agent means the one it leaves them in now.
+fn thread(db: &Connection, agent: &AgentName, by_agent: bool, run: Option<&Run>) -> Outcome<AgentName> {
+    let filed = if by_agent { task::filed(db, agent, run)? } else { None };
+    Ok(task::thread_of(agent, filed.as_ref()).clone())
 }
 
 /// Takes an open reminder back. Each way in which that is not possible has a code of its own.
 pub(crate) fn cancel(tx: &mut Tx<'_>, request: &CancelReminder) -> Outcome<CancelledReminder> {
     let id = request.id.as_str();
+    let asked = thread(tx.db, &request.agent, request.by_agent, request.run.as_ref())?;
     let found: Option<(String, String, Option<String>)> = tx
         .db
         .prepare_cached("SELECT agent, state, cancel_key FROM reminders WHERE id = ?1")?
@@ -153,7 +160,7 @@ pub(crate) fn cancel(tx: &mut Tx<'_>, request: &CancelReminder) -> Outcome<Cance
         found.ok_or_else(|| Fault::new("unknown_reminder", format!("there is no reminder `{id}`")))?;
     let cancelled = CancelledReminder { id: request.id.clone(), cancelled: true };
     let fault = match state.as_str() {
-        _ if thread != request.agent.as_str() => {
+        _ if thread != asked.as_str() => {
             Fault::new("not_your_reminder", format!("the reminder `{id}` belongs to another thread"))
         }
         "cancelled" if cancelled_by.as_deref() == Some(request.key.as_str()) => return Ok(cancelled),
@@ -163,7 +170,7 @@ pub(crate) fn cancel(tx: &mut Tx<'_>, request: &CancelReminder) -> Outcome<Cance
             settle(tx, &request.id, "cancelled")?;
             tx.db
                 .execute("UPDATE reminders SET cancel_key = ?2 WHERE id = ?1", [id, request.key.as_str()])?;
-            emit(tx, &request.agent, &request.id, "cancelled")?;
+            emit(tx, &asked, &request.id, "cancelled")?;
             return Ok(cancelled);
         }
     };
@@ -200,10 +207,7 @@ fn post(tx: &mut Tx<'_>, reminder: &Stored, zone: &TimeZone) -> Outcome<bool> {
     };
     let message_id = message::insert(tx, &new)?;
     if let Some(run) = &reminder.run {
-        tx.db.execute(
-            "UPDATE messages SET task = ?2, run_id = ?3 WHERE id = ?1",
-            [message_id.as_str(), &run.task, &run.run_id],
-        )?;
+        task::file(tx, &message_id, &run.task, &run.run_id)?;
     }
     tx.db.execute(
         "UPDATE reminders SET message_id = ?2 WHERE id = ?1",

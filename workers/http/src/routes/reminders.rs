@@ -14,7 +14,6 @@ use crate::{
 use axum::extract::State;
 use leo_ipc::{
     MessageId,
-    ask::Run,
     reminder::{CancelReminder, CancelledReminder, ListReminders, Reminders, ScheduleReminder},
 };
 use serde::{Deserialize, Serialize};
@@ -27,10 +26,6 @@ pub(crate) struct NewReminder {
     text: String,
     /// When: RFC 3339 with an offset, in the future, at most a year away.
     at: String,
-    /// The task of the run that leaves it (`LEO_TASK`), together with `run_id`.
-    task: Option<String>,
-    /// The run that leaves it (`LEO_RUN_ID`): it is posted as a card of that run.
-    run_id: Option<String>,
 }
 
 /// A reminder that was left.
@@ -56,18 +51,13 @@ pub(crate) async fn schedule(
     Key(key): Key,
     Json(body): Json<NewReminder>,
 ) -> Answer<Scheduled> {
-    let run = match (body.task, body.run_id) {
-        (Some(task), Some(run_id)) => Some(Run { task, run_id }),
-        (None, None) => None,
-        _ => return Err(Refusal::bad_request("at $: task and run_id belong together")),
-    };
     let request = ScheduleReminder {
         agent: caller.agent,
         launch: caller.launch,
         call_key: key,
         text: body.text,
         at: body.at,
-        run,
+        run: caller.run,
     };
     let reminder = app.hub.call(request, HUB_DEADLINE).await?;
     Ok(Data::ok(Scheduled { id: reminder.id, at: reminder.at }))
@@ -78,7 +68,8 @@ pub(crate) async fn schedule(
     responses((status = 200, body = Success<Reminders>), Refusals),
     security(("agent" = []), ("operator" = [])))]
 pub(crate) async fn agent_list(State(app): State<App>, caller: Caller, _: NoBody) -> Answer<Reminders> {
-    Ok(Data::ok(app.hub.call(ListReminders { agent: caller.agent }, HUB_DEADLINE).await?))
+    let request = ListReminders { agent: caller.agent, by_agent: true, run: caller.run };
+    Ok(Data::ok(app.hub.call(request, HUB_DEADLINE).await?))
 }
 
 /// Which reminder.
@@ -105,7 +96,8 @@ pub(crate) async fn agent_cancel(
     if !is_id(&body.id) {
         return Err(unknown());
     }
-    let request = CancelReminder { agent: caller.agent, id: MessageId(body.id), key };
+    let request =
+        CancelReminder { agent: caller.agent, by_agent: true, run: caller.run, id: MessageId(body.id), key };
     Ok(Data::ok(app.hub.call(request, HUB_DEADLINE).await?))
 }
 
@@ -114,7 +106,8 @@ pub(crate) async fn agent_cancel(
     responses((status = 200, body = Success<Reminders>), Refusals),
     security(("operator" = []), ("session" = [])))]
 pub(crate) async fn list(State(app): State<App>, AgentPath(agent): AgentPath) -> Answer<Reminders> {
-    Ok(Data::ok(app.hub.call(ListReminders { agent }, HUB_DEADLINE).await?))
+    let request = ListReminders { agent, by_agent: false, run: None };
+    Ok(Data::ok(app.hub.call(request, HUB_DEADLINE).await?))
 }
 
 /// Takes an open reminder back. 409 `reminder_fired` or `reminder_cancelled` when it is open no longer.
@@ -134,7 +127,8 @@ pub(crate) async fn cancel(
         "unknown_message" => unknown(),
         _ => refusal,
     })?;
-    Ok(Data::ok(app.hub.call(CancelReminder { agent, id, key }, HUB_DEADLINE).await?))
+    let request = CancelReminder { agent, by_agent: false, run: None, id, key };
+    Ok(Data::ok(app.hub.call(request, HUB_DEADLINE).await?))
 }
 
 fn unknown() -> Refusal {

@@ -2,9 +2,8 @@ use super::*;
 use crate::tests::{Bed, a, bed};
 use jiff::Timestamp;
 use leo_ipc::{
-    CallKey,
     agent::RemoveAgent,
-    chat::{ListMessages, Message},
+    chat::ListMessages,
     event::ListEvents,
     reminder::{FireReminders, PruneReminders},
 };
@@ -49,12 +48,18 @@ impl Bed {
     }
 
     async fn cancel(&self, thread: &AgentName, id: &MessageId, key: &str) -> Result<(), String> {
-        let cancel = CancelReminder { agent: thread.clone(), id: id.clone(), key: key.into() };
+        let cancel = CancelReminder {
+            agent: thread.clone(),
+            by_agent: false,
+            run: None,
+            id: id.clone(),
+            key: key.into(),
+        };
         self.ask(cancel).await.map(|done| assert!(done.cancelled)).map_err(|fault| fault.code)
     }
 
     async fn open(&self) -> Vec<Reminder> {
-        self.ask(ListReminders { agent: a() }).await.unwrap().reminders
+        self.ask(of(&a())).await.unwrap().reminders
     }
 
     /// `kind` of each event, with the state of reminders.
@@ -69,6 +74,11 @@ impl Bed {
             })
             .collect()
     }
+}
+
+/// A thread's reminders, as a person asks for them.
+fn of(agent: &AgentName) -> ListReminders {
+    ListReminders { agent: agent.clone(), by_agent: false, run: None }
 }
 
 fn millis(text: &str) -> i64 {
@@ -216,7 +226,7 @@ async fn each_way_in_which_cancelling_is_impossible_has_its_own_code() {
     let (one, two) = (bed.leave_in("k1", MINUTE).await.id, bed.leave_in("k2", MINUTE).await.id);
     assert_eq!(bed.cancel(&a(), &"nothing".into(), "c").await.unwrap_err(), "unknown_reminder");
     assert_eq!(bed.cancel(&b, &one, "c").await.unwrap_err(), "not_your_reminder");
-    assert!(bed.ask(ListReminders { agent: b }).await.unwrap().reminders.is_empty());
+    assert!(bed.ask(of(&b)).await.unwrap().reminders.is_empty());
     bed.cancel(&a(), &one, "c1").await.unwrap();
     bed.cancel(&a(), &one, "c1").await.unwrap();
     assert_eq!(bed.cancel(&a(), &one, "c2").await.unwrap_err(), "reminder_cancelled");
@@ -226,30 +236,73 @@ async fn each_way_in_which_cancelling_is_impossible_has_its_own_code() {
     assert_eq!(bed.told().await, ["scheduled", "scheduled", "cancelled", "chat.message", "fired"]);
 }
 
+/// A run of task `news` that is running, and whose thread is `b`'s; `runs_in` names the agent whose turn
+/// it is, if it is one.
+async fn begin_run(bed: &Bed, runs_in: Option<&'static str>) {
+    bed.put("b").await;
+    let made = bed.hub.writer.run(move |tx| {
+        tx.db.execute(
+            "INSERT INTO runs (id, task, trigger, state, agent, runs_in, message_id)
+             VALUES ('r1', 'news', 'manual', 'running', 'b', ?1, ?2)",
+            [runs_in, runs_in.map(|_| "m1")],
+        )?;
+        if let Some(agent) = runs_in {
+            tx.db.execute(
+                "INSERT INTO turns (agent, prompt_id, message_id, state, started_at) VALUES (?1, 'p', 'm1', 'running', 1)",
+                [agent],
+            )?;
+        }
+        Ok(())
+    });
+    made.await.unwrap();
+}
+
 #[tokio::test]
-async fn a_reminder_of_a_run_fires_as_its_card() {
-    let bed = bed().await;
-    let at = Time::from_millis(bed.now() + MINUTE).to_string();
-    let run = Some(Run { task: "news".into(), run_id: "r1".into() });
-    let leave = ScheduleReminder {
-        agent: a(),
-        launch: None,
-        call_key: CallKey::fresh(),
-        text: "Look again".into(),
-        at,
-        run,
-    };
-    bed.ask(leave).await.unwrap();
-    assert_eq!(bed.open().await[0].run_id.as_deref(), Some("r1"));
-    bed.leave_in("plain", MINUTE).await;
-    bed.set(bed.now() + MINUTE + 1000);
-    assert_eq!(bed.fire().await, 2);
-    let of = |m: &Message| (m.kind, m.direction, m.state, m.task.clone(), m.run_id.clone());
-    let thread = bed.thread().await;
-    let (task, run) = (Some("news".to_owned()), Some("r1".to_owned()));
-    assert_eq!(of(&thread[0]), (MessageKind::Task, Direction::Out, MessageState::None, task, run));
-    assert_eq!(of(&thread[1]), (MessageKind::Text, Direction::Out, MessageState::None, None, None));
-    assert_eq!(message::unread(&Connection::open(bed.hub.home.database()).unwrap(), &a()).unwrap(), 2);
+async fn a_reminder_of_a_run_fires_as_its_card_in_its_owners_thread() {
+    let run = Run { task: "news".into(), run_id: "r1".into() };
+    // A headless run speaks as its owner, by its token; a persistent one in its own agent's turn.
+    for (agent, by_token, runs_in) in [("b", Some(run), None), ("a", None, Some("a"))] {
+        let bed = bed().await;
+        begin_run(&bed, runs_in).await;
+        let (agent, b): (AgentName, AgentName) = (agent.parse().unwrap(), "b".parse().unwrap());
+        let leave = |key: &str, ms: i64| ScheduleReminder {
+            agent: agent.clone(),
+            launch: None,
+            call_key: key.into(),
+            text: "Look again".into(),
+            at: Time::from_millis(bed.now() + ms).to_string(),
+            run: by_token.clone(),
+        };
+        let left = bed.ask(leave("k1", MINUTE)).await.unwrap();
+        let taken = bed.ask(leave("k2", MINUTE)).await.unwrap();
+        assert_eq!((left.agent.as_str(), left.run_id.as_deref()), ("b", Some("r1")));
+        let mine = ListReminders { agent: agent.clone(), by_agent: true, run: by_token.clone() };
+        assert_eq!(bed.ask(mine).await.unwrap().reminders, [left.clone(), taken.clone()]);
+        let cancel = CancelReminder {
+            agent: agent.clone(),
+            by_agent: true,
+            run: by_token.clone(),
+            id: taken.id,
+            key: "c".into(),
+        };
+        assert!(bed.ask(cancel).await.unwrap().cancelled);
+        // The run is over by the time that its call is made again, and when the reminder is due.
+        let over = "UPDATE runs SET state = 'succeeded'; UPDATE turns SET state = 'completed'";
+        bed.hub.writer.run(move |tx| Ok(tx.db.execute_batch(over)?)).await.unwrap();
+        assert_eq!(bed.ask(leave("k1", MINUTE)).await.unwrap(), left);
+        bed.set(bed.now() + MINUTE + 1000);
+        assert_eq!(bed.fire().await, 1);
+        let page = ListMessages { agent: b.clone(), before: None, after: None, limit: 10 };
+        let card = bed.ask(page).await.unwrap().messages.pop().unwrap();
+        assert_eq!(
+            (card.kind, card.direction, card.state),
+            (MessageKind::Task, Direction::Out, MessageState::None)
+        );
+        assert_eq!((card.task.as_deref(), card.run_id.as_deref()), (Some("news"), Some("r1")));
+        assert!(bed.thread().await.is_empty(), "nothing in the other thread");
+        let db = Connection::open(bed.hub.home.database()).unwrap();
+        assert_eq!(message::unread(&db, &b).unwrap(), 1);
+    }
 }
 
 #[tokio::test]

@@ -45,7 +45,13 @@ impl Tool for ChatScheduleCancel {
             let id = id.map(MessageId::from).ok_or_else(|| {
                 ToolError::Arguments("at $.id: expected the id of a reminder of this thread".to_owned())
             })?;
-            let cancel = CancelReminder { agent: call.caller.agent.clone(), id, key: call.key };
+            let cancel = CancelReminder {
+                agent: call.caller.agent.clone(),
+                by_agent: true,
+                run: call.caller.run.clone(),
+                id,
+                key: call.key,
+            };
             let done = call.hub.call(cancel, WITHIN).await?;
             Ok(json!({ "id": done.id, "cancelled": done.cancelled }))
         })

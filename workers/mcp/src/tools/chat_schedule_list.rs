@@ -58,7 +58,11 @@ impl Tool for ChatScheduleList {
 
     fn call<'a>(&'a self, _: Args, call: Call<'a>) -> BoxFuture<'a, Result<Value, ToolError>> {
         Box::pin(async move {
-            let list = ListReminders { agent: call.caller.agent.clone() };
+            let list = ListReminders {
+                agent: call.caller.agent.clone(),
+                by_agent: true,
+                run: call.caller.run.clone(),
+            };
             Ok(fit(&call.hub.call(list, WITHIN).await?.reminders))
         })
     }

@@ -1,7 +1,7 @@
 //! The resolved configuration, as the supervisor hands it to workers. Reading `leo.yaml`, defaults and
 //! error texts belong to the supervisor; workers only see this.
 
-use crate::{AgentName, TaskName, chat::Route};
+use crate::{AgentName, ClientName, TaskName, api_client::Permissions, chat::Route};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -15,6 +15,9 @@ pub struct Config {
     pub chat: Chat,
     /// Agents named in the file; others may be added at run time.
     pub agents: BTreeMap<AgentName, AgentConfig>,
+    /// API clients and what they may do; their tokens are not in the file.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub api_clients: BTreeMap<ClientName, Permissions>,
     /// Tasks.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tasks: BTreeMap<TaskName, TaskConfig>,

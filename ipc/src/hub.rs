@@ -7,6 +7,10 @@ use crate::{
         ListSessions, PutAgent, RemoveAgent, ReportAgent, Sessions, SetDesired, SetWaiting, SuspendAgent,
         Wake, WatchAgents,
     },
+    api_client::{
+        AddClient, ApiClient, AuthClient, ClientIdentity, ClientMessage, Clients, ListClients, RemoveClient,
+        ThreadPost,
+    },
     ask::{
         AnswerAsk, AskPermission, AskResult, Asked, Decision, DismissAsk, OpenAsk, PermissionGone,
         StopWaiting, WaitAsk, WithdrawAsk,
@@ -88,6 +92,18 @@ crate::rpc::requests! {
         "reminder.fire" => FireReminders(FireReminders) -> Fired,
         /// Forget what was settled long ago.
         "reminder.prune" => PruneReminders(PruneReminders) -> Done,
+        /// Give an API client its token.
+        "client.add" => AddClient(AddClient) -> ApiClient,
+        /// All API clients.
+        "client.list" => ListClients(ListClients) -> Clients,
+        /// Take an API client's token away.
+        "client.remove" => RemoveClient(RemoveClient) -> Done,
+        /// Which API client a token belongs to.
+        "client.auth" => AuthClient(AuthClient) -> ClientIdentity,
+        /// A message from an API client to an agent.
+        "client.message" => ClientMessage(ClientMessage) -> Accepted,
+        /// A message for the person, from an API client or the operator.
+        "chat.thread_post" => ThreadPost(ThreadPost) -> Accepted,
         /// Define or change an agent.
         "agent.put" => PutAgent(PutAgent) -> AgentRecord,
         /// All agents.

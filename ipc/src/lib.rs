@@ -7,6 +7,7 @@
 
 pub mod agent;
 pub mod agents;
+pub mod api_client;
 pub mod ask;
 pub mod attachment;
 pub mod blocking;
@@ -39,6 +40,7 @@ pub mod task;
 pub mod time;
 pub mod version;
 
+pub use api_client::ClientName;
 pub use error::{Fault, IpcError};
 pub use exit::ExitCode;
 pub use id::{AgentName, CallKey, EventId, Generation, LaunchId, MessageId};

@@ -1,6 +1,7 @@
 //! Reading `leo.yaml`: what a person may write there, what is missing filled in, and what is wrong said
 //! with file, line and the nearest known key. It must not act on the configuration.
 
+mod clients;
 mod shape;
 mod tasks;
 

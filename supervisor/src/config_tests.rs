@@ -83,6 +83,18 @@ tasks:
 }
 
 #[test]
+fn clients_may_what_is_written_and_nothing_else() {
+    let text = "api_clients:\n  ci: {can_message: ['build-*', assistant]}\n  idle:\n  none: {}\n";
+    let clients = parse(text, home()).unwrap().api_clients;
+    let may = |name: &str| clients[&name.parse().unwrap()].clone();
+    assert_eq!(
+        may("ci").can_message.iter().map(|glob| glob.as_str()).collect::<Vec<_>>(),
+        ["build-*", "assistant"]
+    );
+    assert!(may("ci").can_post.is_empty() && may("idle").is_empty() && may("none").is_empty());
+}
+
+#[test]
 fn durations() {
     let chat = |text: &str| parse(&format!("chat:\n{text}"), home()).unwrap().chat;
     let plain = chat("  enabled: true\n");
@@ -161,6 +173,9 @@ fn mistakes() {
         ("tasks:\n  t:\n    prompt: x\n    retries: 11\n", 4, &["retries must be at most 10"]),
         ("tasks:\n  t:\n    prompt: x\n    retries: many\n", 4, &["`retries` must be a whole number"]),
         ("tasks:\n  Daily:\n    prompt: x\n", 2, &["Daily", "task's name"]),
+        ("api_clients:\n  ci: {can_pots: []}\n", 2, &["did you mean `can_post`?"]),
+        ("api_clients:\n  ci:\n    can_post: ['a', 'B*']\n", 3, &["\"B*\" names no agents", "* stands for"]),
+        ("api_clients:\n  Git Hub: {}\n", 2, &["\"Git Hub\" is not an API client's name"]),
         ("web:\n  port: 1\n bad\n", 3, &[""]),
         ("web:\n\tport: 1\n", 2, &[""]),
     ];

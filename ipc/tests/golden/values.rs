@@ -118,6 +118,7 @@ pub(crate) fn all() -> Vec<Golden> {
         attachments(),
         asks(),
         crate::reminders::reminders(),
+        crate::clients::clients(),
         hub_replies(),
         agents_socket(),
         control_socket(),

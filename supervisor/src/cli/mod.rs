@@ -4,6 +4,7 @@
 mod agent;
 mod api;
 mod chat;
+mod client;
 mod completions;
 mod consent;
 mod doctor;
@@ -64,6 +65,9 @@ enum Verb {
     Agent(agent::Verb),
     /// Talk to an agent: one message and its reply, or the chat screen.
     Chat(chat::Arguments),
+    /// Tokens for scripts and CI: what may message agents, or post into their threads.
+    #[command(subcommand)]
+    Client(client::Verb),
     /// See and take back what agents will remind you of.
     #[command(subcommand)]
     Reminder(reminder::Verb),
@@ -118,6 +122,7 @@ fn run(verb: Verb) -> Result<ExitCode, Failure> {
         Verb::Reload => within(reload::run(&home()?)),
         Verb::Agent(verb) => within(agent::run(&home()?, verb)),
         Verb::Chat(arguments) => within(chat::run(&home()?, arguments)),
+        Verb::Client(verb) => within(client::run(&home()?, verb)),
         Verb::Reminder(verb) => within(reminder::run(&home()?, verb)),
         Verb::Run(arguments) => within(run::run(&home()?, &arguments)),
         Verb::Task(verb) => within(task::run(&home()?, verb)),

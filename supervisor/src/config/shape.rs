@@ -2,6 +2,7 @@
 
 use super::{
     Wrong, check_web,
+    clients::{ClientKey, ClientSection},
     tasks::{TaskKey, TaskSection, resolve_task},
 };
 use leo_ipc::{
@@ -25,6 +26,7 @@ pub(super) struct Document {
     defaults: Option<AgentSection>,
     agents: Option<BTreeMap<AgentKey, Option<Spanned<AgentSection>>>>,
     tasks: Option<BTreeMap<TaskKey, Option<Spanned<TaskSection>>>>,
+    api_clients: Option<BTreeMap<ClientKey, Option<ClientSection>>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -149,6 +151,9 @@ impl Document {
             let section = section.map(|section| section.value).unwrap_or_default();
             let task = resolve_task(&name, section, &defaults, user_home, at)?;
             config.tasks.insert(name, task);
+        }
+        for (ClientKey(name), section) in self.api_clients.unwrap_or_default() {
+            config.api_clients.insert(name, section.unwrap_or_default().into());
         }
         Ok(config)
     }

@@ -94,9 +94,11 @@ pub(crate) enum Refusals {
 fn status_of(code: &str) -> StatusCode {
     match code {
         "unauthorized" => StatusCode::UNAUTHORIZED,
-        "forbidden" | "forbidden_host" | "forbidden_origin" | "wrong_agent" => StatusCode::FORBIDDEN,
+        "forbidden" | "forbidden_client" | "forbidden_host" | "forbidden_origin" | "wrong_agent" => {
+            StatusCode::FORBIDDEN
+        }
         "not_found" | "unknown_agent" | "unknown_message" | "unknown_attachment" | "unknown_task"
-        | "unknown_run" | "unknown_reminder" | "chat_disabled" => StatusCode::NOT_FOUND,
+        | "unknown_run" | "unknown_reminder" | "unknown_client" | "chat_disabled" => StatusCode::NOT_FOUND,
         "method_not_allowed" => StatusCode::METHOD_NOT_ALLOWED,
         "timeout" => StatusCode::REQUEST_TIMEOUT,
         "idempotency_conflict"
@@ -106,6 +108,9 @@ fn status_of(code: &str) -> StatusCode {
         | "agent_changed"
         | "agent_failed_to_start"
         | "agent_not_running"
+        | "client_exists"
+        | "configured_client"
+        | "too_many_clients"
         | "conflict"
         | "in_doubt"
         | "not_failed"
@@ -124,7 +129,7 @@ fn status_of(code: &str) -> StatusCode {
         "unsupported_media_type" => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         "range_not_satisfiable" => StatusCode::RANGE_NOT_SATISFIABLE,
         "unprocessable" => StatusCode::UNPROCESSABLE_ENTITY,
-        "too_many_streams" | "too_many_uploads" | "uploads_full" | "outbox_full" => {
+        "too_many_streams" | "too_many_uploads" | "uploads_full" | "outbox_full" | "rate_limited" => {
             StatusCode::TOO_MANY_REQUESTS
         }
         "storage_full" | "storage_read_only" => StatusCode::INSUFFICIENT_STORAGE,

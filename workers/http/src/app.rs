@@ -3,6 +3,7 @@
 use crate::{
     auth::{Identities, Operator},
     live::Live,
+    rate::Rates,
 };
 use leo_ipc::{
     agents::AgentsRequest, client::Client, config::Config, control::WorkerStatus, hub::HubRequest,
@@ -40,6 +41,8 @@ pub(crate) struct Parts {
     pub(crate) operator: Operator,
     /// Agents' tokens.
     pub(crate) identities: Identities,
+    /// How often API clients spoke.
+    pub(crate) rates: Rates,
     /// The configuration.
     pub(crate) config: watch::Receiver<Config>,
     /// All workers, for `/health`.

@@ -1,7 +1,7 @@
 //! Who is asking: the operator, a browser that logged in, or an agent. Identity comes from the
 //! connection and its token, never from a field of the request.
 
-use crate::{answer::Refusal, app::App};
+use crate::{answer::Refusal, app::App, rate::BURST};
 use axum::{
     extract::{FromRequestParts, Request, State},
     middleware::Next,
@@ -10,8 +10,9 @@ use axum::{
 use hmac::{Hmac, KeyInit, Mac};
 use http::{HeaderMap, header, request::Parts};
 use leo_ipc::{
-    AgentName, IpcError, LaunchId, Time,
+    AgentName, ClientName, IpcError, LaunchId, Time,
     agent::{AgentIdentity, AuthAgent},
+    api_client::AuthClient,
     client::Client,
     hub::HubRequest,
     id::{hex, token_hash},
@@ -63,6 +64,8 @@ pub(crate) enum Principal {
     Operator,
     /// An agent, by the token of one launch.
     Agent(AgentIdentity),
+    /// An API client.
+    Client(ClientName),
 }
 
 /// Establishes who is asking and puts it into the request's extensions.
@@ -81,12 +84,50 @@ pub(crate) async fn authenticate(State(app): State<App>, mut request: Request, n
 pub(crate) async fn operator_only(request: Request, next: Next) -> Response {
     match request.extensions().get::<Principal>() {
         Some(Principal::Operator) => next.run(request).await,
-        _ => Refusal::new(
-            "forbidden",
-            "an agent's token is good for /api/agent/<its own name>/ and nothing else",
-        )
-        .into_response(),
+        Some(Principal::Client(client)) => not_for_clients(client).into_response(),
+        _ => not_for_agents().into_response(),
     }
+}
+
+/// Lets the operator and API clients pass.
+pub(crate) async fn operator_or_client(request: Request, next: Next) -> Response {
+    match request.extensions().get::<Principal>() {
+        Some(Principal::Operator | Principal::Client(_)) => next.run(request).await,
+        _ => not_for_agents().into_response(),
+    }
+}
+
+/// Turns API clients away.
+pub(crate) async fn no_clients(request: Request, next: Next) -> Response {
+    match request.extensions().get::<Principal>() {
+        Some(Principal::Client(client)) => not_for_clients(client).into_response(),
+        _ => next.run(request).await,
+    }
+}
+
+/// Turns API clients away from routes that need no token: one that sends its own learns that it is not
+/// for them.
+pub(crate) async fn no_client_tokens(State(app): State<App>, request: Request, next: Next) -> Response {
+    let trust = request.extensions().get::<Trust>().copied().unwrap_or(Trust::Network);
+    let asks = request.headers().contains_key(header::AUTHORIZATION);
+    if asks && let Ok(Principal::Client(client)) = principal(&app, trust, request.headers()).await {
+        return not_for_clients(&client).into_response();
+    }
+    next.run(request).await
+}
+
+fn not_for_clients(client: &ClientName) -> Refusal {
+    Refusal::new(
+        "forbidden_client",
+        format!(
+            "the API client `{client}` may send messages (POST /api/v1/agents/<agent>/message) and post into \
+             threads (POST /api/v1/chat/<agent>/post), and nothing else"
+        ),
+    )
+}
+
+fn not_for_agents() -> Refusal {
+    Refusal::new("forbidden", "an agent's token is good for /api/agent/<its own name>/ and nothing else")
 }
 
 /// Who is asking, by what the request shows.
@@ -117,7 +158,13 @@ async fn by_token(app: &App, token: &str) -> Result<Principal, Refusal> {
         return Err(unknown());
     }
     match app.identities.ask(&app.hub, token).await {
-        Ok(identity) => Ok(Principal::Agent(identity)),
+        Ok(identity) => return Ok(Principal::Agent(identity)),
+        Err(IpcError::Fault(fault)) if fault.code == "unauthorized" => {}
+        Err(error) => return Err(error.into()),
+    }
+    // Asked each time and never remembered: a token that was taken away stops at once.
+    match app.hub.call(AuthClient { token_hash: token_hash(token) }, HUB_DEADLINE).await {
+        Ok(identity) => Ok(Principal::Client(identity.name)),
         Err(IpcError::Fault(fault)) if fault.code == "unauthorized" => Err(unknown()),
         Err(error) => Err(error.into()),
     }
@@ -150,7 +197,34 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
                 "wrong_agent",
                 format!("this token belongs to the agent {}, not to {agent}", identity.name),
             )),
+            Some(Principal::Client(client)) => Err(not_for_clients(&client)),
             None => Err(Refusal::new("unauthorized", "a token is needed")),
+        }
+    }
+}
+
+/// Who speaks on the routes that API clients may use; these not more often than [`crate::rate`] says.
+pub(crate) struct Speaker {
+    /// The client; none is the operator.
+    pub(crate) client: Option<ClientName>,
+}
+
+impl FromRequestParts<App> for Speaker {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+        match parts.extensions.get::<Principal>() {
+            Some(Principal::Operator) => Ok(Speaker { client: None }),
+            Some(Principal::Client(client)) if app.rates.take(client) => {
+                Ok(Speaker { client: Some(client.clone()) })
+            }
+            Some(Principal::Client(client)) => Err(Refusal::new(
+                "rate_limited",
+                format!(
+                    "the API client `{client}` speaks too often: at most {BURST} at once, then one a second"
+                ),
+            )),
+            _ => Err(Refusal::new("unauthorized", "a token is needed")),
         }
     }
 }

@@ -9,7 +9,7 @@ use axum::{
 use bytes::Bytes;
 use http::{HeaderMap, header, request::Parts};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use leo_ipc::{AgentName, CallKey, MessageId, TaskName};
+use leo_ipc::{AgentName, CallKey, ClientName, MessageId, TaskName};
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 
@@ -161,6 +161,19 @@ impl<S: Send + Sync> FromRequestParts<S> for MessagePath {
             return Err(Refusal::new("unknown_message", "there is no such message in this thread"));
         }
         Ok(MessagePath { agent, id: MessageId(id.to_owned()) })
+    }
+}
+
+/// The API client that the path names.
+pub(crate) struct ClientPath(pub(crate) ClientName);
+
+impl<S: Send + Sync> FromRequestParts<S> for ClientPath {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let params = params(parts, state).await?;
+        let unknown = |_| Refusal::new("unknown_client", "there is no API client of that name");
+        param(&params, "name").parse().map(ClientPath).map_err(unknown)
     }
 }
 

@@ -11,6 +11,7 @@ mod extract;
 mod guard;
 mod live;
 mod platform;
+mod rate;
 mod routes;
 mod serve;
 #[cfg(test)]
@@ -50,6 +51,7 @@ async fn main(mut worker: Worker) -> Result<(), WorkerError> {
         live,
         operator: Operator::new(worker.home.operator_token()),
         identities: Identities::new(),
+        rates: rate::Rates::default(),
         config: worker.config(),
         workers: worker.workers(),
         drain: worker.drain.clone(),

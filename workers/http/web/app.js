@@ -263,6 +263,7 @@ function reconcile(messages) {
       keep(`day ${date}`, "1", () => el("li", "day", {}, date));
     }
     let joined = previous && previous.direction === message.direction && previous.kind === message.kind
+      && previous.sender === message.sender
       && Date.parse(message.ts) - Date.parse(previous.ts) < 120000 && day(previous.ts) === date;
     // A reply says what it answers when that is not what stands right above it.
     const to = message.reply_to ? page(message.agent).messages.get(message.reply_to) : null;
@@ -276,12 +277,19 @@ function reconcile(messages) {
   for (const row of rows.values()) row.remove();
 }
 
+// Whose words they are: an API client speaks on both sides of the thread.
+function sender(message) {
+  if (message.sender?.startsWith("client:")) return `${message.sender.slice(7)} (API client)`;
+  if (message.sender === "operator") return "You";
+  return message.sender ?? (message.direction === "in" ? "You" : message.agent);
+}
+
 function messageRow(message, joined, answers) {
   if (message.kind === "system") return el("li", "note", { dir: "auto" }, message.text, " ", el("time", "", {}, clock(message.ts)));
   const mine = message.direction === "in";
   const row = el("li", `message ${mine ? "mine" : "theirs"}${joined ? " joined" : ""}`);
   if (!joined) {
-    const who = mine ? (message.sender ?? "You") : message.agent;
+    const who = sender(message);
     const by = el("p", "by", {}, el("b", "", {}, who), " ", el("time", "", { datetime: message.ts }, clock(message.ts)));
     if (answers) by.append(el("span", "answers", { dir: "auto" }, `↳ ${answers.text.slice(0, 120)}`));
     row.append(by);

@@ -4,6 +4,7 @@
 //! answered is on disk. Start is recovery: nothing here depends on having been stopped well.
 
 mod agent;
+mod api_client;
 mod ask;
 mod attachment;
 mod chat;

@@ -13,6 +13,7 @@ const STEPS: &[&str] = &[
     include_str!("schema/0005_tasks.sql"),
     include_str!("schema/0006_reminders.sql"),
     include_str!("schema/0007_told_events.sql"),
+    include_str!("schema/0008_api_clients.sql"),
 ];
 
 /// The version this build writes.

@@ -1,7 +1,7 @@
 //! The hub's socket: each request to its work, writes through the writer, reads through the pool.
 
 use crate::{
-    agent,
+    agent, api_client,
     ask::{agent as asks, permission, person},
     attachment::{self, place, prune},
     chat, delivery,
@@ -101,6 +101,24 @@ impl Handler for Hub {
             R::FireReminders(_) => hub.write(move |tx, _| reminder::fire(tx, &TimeZone::system())).await,
             R::PruneReminders(_) => hub.write(move |tx, _| reminder::prune(tx).map(|()| Done {})).await,
             R::WatchReminders(_) => hub.watch_reminders(),
+            R::AddClient(r) => {
+                let config = hub.config();
+                hub.write(move |tx, _| api_client::add(tx, &config, &r)).await
+            }
+            R::ListClients(_) => {
+                let config = hub.config();
+                hub.read(move |db| api_client::list(db, &config)).await
+            }
+            R::RemoveClient(r) => hub.write(move |tx, _| api_client::remove(tx, &r).map(|()| Done {})).await,
+            R::AuthClient(r) => hub.read(move |db| api_client::authenticate(db, &r)).await,
+            R::ClientMessage(r) => {
+                let config = hub.config();
+                hub.write(move |tx, _| api_client::send(tx, &config, &r)).await
+            }
+            R::ThreadPost(r) => {
+                let config = hub.config();
+                hub.write(move |tx, _| api_client::post(tx, &config, &r)).await
+            }
             R::PutAgent(r) => hub.write(move |tx, tmux| agent::put(tx, tmux, &r)).await,
             R::ListAgents(_) => {
                 let tmux = hub.tmux_socket.clone();

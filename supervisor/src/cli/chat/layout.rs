@@ -311,12 +311,8 @@ fn body(state: &State, text: &str) -> Vec<Line<'static>> {
 }
 
 fn label(state: &State, message: &Message, above: Option<&Message>) -> Line<'static> {
-    let (who, colour) = match message.direction {
-        Direction::In => {
-            (message.sender.as_deref().map_or_else(|| "you".to_owned(), clean_line), Color::Blue)
-        }
-        Direction::Out => (message.agent.to_string(), Color::Magenta),
-    };
+    let colour = if message.direction == Direction::In { Color::Blue } else { Color::Magenta };
+    let who = words::sender(message).map_or_else(|| message.agent.to_string(), |who| clean_line(&who));
     let mut spans = vec![
         Span::styled(format!(" {who}"), Style::new().fg(colour).add_modifier(Modifier::BOLD)),
         Span::styled(format!("  {}", clock(state, message.ts)), DIM),

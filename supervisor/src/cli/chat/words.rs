@@ -4,8 +4,21 @@ use super::plain::{clean, clean_line};
 use leo_ipc::{
     agent::{Activity, Agent, Status},
     ask::ClosedReason,
-    chat::{FailedReason, Message, MessageState, WaitingFor},
+    chat::{Direction, FailedReason, Message, MessageState, WaitingFor},
 };
+
+/// Who said it, where that is neither the agent nor left open: a person, or an API client, which speaks
+/// on both sides of the thread.
+pub(super) fn sender(message: &Message) -> Option<String> {
+    match message.sender.as_deref() {
+        Some("operator") => Some("you".to_owned()),
+        Some(sender) => Some(match sender.strip_prefix("client:") {
+            Some(client) => format!("{client} (API client)"),
+            None => sender.to_owned(),
+        }),
+        None => (message.direction == Direction::In).then(|| "you".to_owned()),
+    }
+}
 
 /// How a word is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

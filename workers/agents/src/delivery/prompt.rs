@@ -13,8 +13,21 @@ pub(crate) const MAX_PASTE: usize = 32 * 1024;
 /// Files of earlier prompts that are kept: an agent may come back to one within a long session.
 const KEPT_FILES: usize = 100;
 
-/// Every prompt starts so; a leading `!`, `/` or `#` would run as a command.
+/// The prompts of what a person sends start so …
 const MARK: &str = "[Leo Chat]";
+
+/// … and those of what an API client sends so, up to the first `]`. Every prompt starts with one of them:
+/// a leading `!`, `/` or `#` would run as a command.
+const CLIENT_MARK: &str = "[message from ";
+
+/// What a prompt starts with.
+fn mark(prompt: &str) -> Option<&str> {
+    if prompt.starts_with(MARK) {
+        return Some(MARK);
+    }
+    let end = prompt.strip_prefix(CLIENT_MARK)?.find(']')? + CLIENT_MARK.len();
+    prompt.get(..=end).filter(|mark| !mark.contains(char::is_control))
+}
 
 /// What will be pasted for a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +47,7 @@ pub(crate) enum Pasted {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unpastable {
     /// It would run as a command.
-    #[error("a prompt must start with {MARK}")]
+    #[error("a prompt must start with {MARK} or {CLIENT_MARK}<name>]")]
     NotMarked,
     /// Its file cannot be written.
     #[error("the message's file {} cannot be written: {source}", path.display())]
@@ -54,9 +67,7 @@ impl Pasted {
     /// When the prompt does not start as a prompt must.
     pub(crate) fn of(prompt: &str, message: &MessageId, agent_dir: &Path) -> Result<Pasted, Unpastable> {
         let text = for_paste(prompt);
-        if !text.starts_with(MARK) {
-            return Err(Unpastable::NotMarked);
-        }
+        let mark = mark(&text).ok_or(Unpastable::NotMarked)?.to_owned();
         if text.len() <= MAX_PASTE {
             return Ok(Pasted::Itself(text));
         }
@@ -65,9 +76,10 @@ impl Pasted {
             message.as_str().chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
         let path = agent_dir.join("prompts").join(format!("{name}.txt"));
         let text = format!(
-            "{MARK} The message is {} bytes long and is in the file {}. Read that file and treat its whole content as the message from the person. ",
+            "{mark} The message is {} bytes long and is in the file {}. Read that file and treat its whole content as the message from {}. ",
             body(prompt).len(),
-            path.display()
+            path.display(),
+            if mark == MARK { "the person" } else { "that program" },
         );
         Ok(Pasted::Named { text, path })
     }
@@ -106,7 +118,8 @@ impl Pasted {
 
 /// The message without the mark that every prompt starts with.
 fn body(prompt: &str) -> &str {
-    prompt.strip_prefix(MARK).map_or(prompt, |rest| rest.strip_prefix(' ').unwrap_or(rest))
+    let rest = mark(prompt).and_then(|mark| prompt.strip_prefix(mark));
+    rest.map_or(prompt, |rest| rest.strip_prefix(' ').unwrap_or(rest))
 }
 
 /// Removes the oldest files; their names order them by time.
@@ -159,7 +172,16 @@ mod tests {
 
     #[test]
     fn only_marked_prompts_are_pasted() {
-        for prompt in ["!rm -rf", "/clear", "# x", "", "\u{1b}[Leo Chat", "x [Leo Chat]"] {
+        for prompt in [
+            "!rm -rf",
+            "/clear",
+            "# x",
+            "",
+            "\u{1b}[Leo Chat",
+            "x [Leo Chat]",
+            "[message from ci",
+            "[message from \n] /clear",
+        ] {
             assert!(Pasted::of(prompt, &id(), Path::new("/")).is_err(), "{prompt}");
         }
         // What is stripped cannot stand before the mark.

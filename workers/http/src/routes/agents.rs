@@ -1,6 +1,5 @@
 //! Agents: what they are, and what a person tells them to do (WIRE.md §6).
 
-use super::chat::{NewMessage, deliver};
 use crate::{
     answer::{Answer, Data, Refusal, Refusals, Success},
     app::{AGENTS_DEADLINE, App, HUB_DEADLINE},
@@ -14,7 +13,6 @@ use leo_ipc::{
         AgentLogs, AttachCommand, AttachSpec, DeleteAgent, InterruptAgent, LogText, RestartAgent, StartAgent,
         StopAgent,
     },
-    chat::Message,
     config::{AgentConfig, Harness},
 };
 use serde::{Deserialize, Serialize};
@@ -178,31 +176,6 @@ pub(crate) async fn interrupt(State(app): State<App>, AgentPath(name): AgentPath
 
 fn shown(record: AgentRecord) -> Answer<Agent> {
     Ok(Data::ok(record.agent))
-}
-
-/// A message to an agent, in short.
-#[derive(Debug, Deserialize, ToSchema)]
-pub(crate) struct ShortMessage {
-    /// Its text, at most 256 KiB.
-    text: String,
-    /// The caller's own id for it: the same id and body again is the same message.
-    client_msg_id: Option<String>,
-}
-
-/// Sends an agent a message, which is one of its thread.
-#[utoipa::path(post, operation_id = "send_short_message", path = "/api/v1/agents/{agent}/message", tag = "agents", params(AgentParam),
-    request_body = ShortMessage,
-    responses((status = 202, body = Success<Message>), (status = 200, body = Success<Message>), Refusals),
-    security(("operator" = []), ("session" = [])))]
-pub(crate) async fn message(
-    State(app): State<App>,
-    AgentPath(agent): AgentPath,
-    Key(key): Key,
-    Json(body): Json<ShortMessage>,
-) -> Answer<Message> {
-    let client_msg_id = body.client_msg_id;
-    let message = NewMessage { text: body.text, attachments: Vec::new(), reply_to: None, client_msg_id };
-    deliver(&app, agent, key, message).await
 }
 
 /// How much of the terminal.

@@ -156,7 +156,7 @@ pub(super) async fn deliver(app: &App, agent: AgentName, key: CallKey, body: New
     Ok(Data::accepted(created, message))
 }
 
-fn check_text(text: &str) -> Result<(), Refusal> {
+pub(super) fn check_text(text: &str) -> Result<(), Refusal> {
     if text.len() > MAX_TEXT {
         return Err(Refusal::new(
             "too_large",

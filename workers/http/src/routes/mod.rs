@@ -6,6 +6,7 @@ mod agents;
 mod asks;
 mod attachments;
 mod chat;
+mod clients;
 mod events;
 mod meta;
 mod reminders;
@@ -58,6 +59,7 @@ impl utoipa::Modify for Security {
         components.add_security_scheme("operator", bearer());
         components.add_security_scheme("session", cookie);
         components.add_security_scheme("agent", bearer());
+        components.add_security_scheme("client", bearer());
     }
 }
 
@@ -85,16 +87,29 @@ fn operator_routes(app: &App) -> OpenApiRouter<App> {
         .routes(routes!(agents::stop))
         .routes(routes!(agents::restart))
         .routes(routes!(agents::interrupt))
-        .routes(routes!(agents::message))
         .routes(routes!(agents::logs))
         .routes(routes!(agents::attach))
         .routes(routes!(tasks::list))
         .routes(routes!(tasks::runs))
         .routes(routes!(tasks::enable))
         .routes(routes!(tasks::disable))
+        .routes(routes!(clients::list, clients::add))
+        .routes(routes!(clients::remove))
         .routes(routes!(meta::state))
         .routes(routes!(events::events))
         .layer(from_fn(auth::operator_only))
+        .layer(from_fn_with_state(app.clone(), auth::authenticate))
+}
+
+/// Routes that an API client may use as well.
+fn client_routes(app: &App) -> OpenApiRouter<App> {
+    let post = OpenApiRouter::new()
+        .routes(routes!(clients::post))
+        .layer(from_fn_with_state(app.clone(), chat_enabled));
+    OpenApiRouter::new()
+        .merge(post)
+        .routes(routes!(clients::message))
+        .layer(from_fn(auth::operator_or_client))
         .layer(from_fn_with_state(app.clone(), auth::authenticate))
 }
 
@@ -110,23 +125,26 @@ fn agent_routes(app: &App) -> OpenApiRouter<App> {
         .routes(routes!(reminders::agent_cancel))
         .layer(from_fn(no_subagents))
         .layer(from_fn_with_state(app.clone(), chat_enabled))
+        .layer(from_fn(auth::no_clients))
         .layer(from_fn_with_state(app.clone(), auth::authenticate))
 }
 
 /// Routes that look at the token themselves.
-fn open_routes() -> OpenApiRouter<App> {
+fn open_routes(app: &App) -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(meta::health))
         .routes(routes!(meta::version))
         .routes(routes!(web::login))
         .routes(routes!(web::logout))
+        .layer(from_fn_with_state(app.clone(), auth::no_client_tokens))
 }
 
 fn documented(app: &App) -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(Document::openapi())
         .merge(operator_routes(app))
         .merge(agent_routes(app))
-        .merge(open_routes())
+        .merge(client_routes(app))
+        .merge(open_routes(app))
 }
 
 /// The OpenAPI document.

@@ -261,6 +261,7 @@ impl Handler for Serving {
                     run: None,
                 }))
             }
+            HubRequest::AuthClient(_) => Answer::Fault(Fault::new("unauthorized", "Not known.")),
             HubRequest::AuthAgent(_) => Answer::Fault(Fault::new("unauthorized", "Not known.")),
             HubRequest::GetAttachment(r) => Answer::of(attachment(&hub.home, &r.id)),
             HubRequest::ListAgents(_) => Answer::of(Ok(AgentRecords { agents: Vec::new() })),

@@ -49,6 +49,7 @@ pub(super) fn app(home: &Home, config: watch::Receiver<Config>, drain: Cancellat
         live,
         operator: Operator::new(home.operator_token()),
         identities: Identities::new(),
+        rates: crate::rate::Rates::default(),
         config,
         workers: watch::Sender::new(Vec::new()).subscribe(),
         drain,

@@ -38,6 +38,9 @@ const OUTPUT_QUEUE: usize = 32;
 /// Pause between looks at a run that an agent carries out.
 const LOOK: Duration = Duration::from_millis(300);
 
+/// Looks for a task in the hub that leo.yaml has, before a person is told to reload.
+const RELOAD_LOOKS: u32 = 4;
+
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// The task's name in leo.yaml.
@@ -50,7 +53,7 @@ pub(crate) async fn run(home: &Home, arguments: &Arguments) -> Result<ExitCode, 
     let whole = config::read(&home.config(), user_home().as_deref())
         .map_err(|e| Failure::new(ExitCode::Config, e.to_string()))?;
     let Some(task) = whole.tasks.get(name) else { return Err(unknown(home, name, &whole)) };
-    let _lock = Lock::take(home, name).map_err(|e| {
+    let _lock = Lock::take(home, name).await.map_err(|e| {
         let code = if matches!(e, LockError::Busy(_)) { ExitCode::Temporary } else { ExitCode::Failure };
         Failure::new(code, e.to_string())
     })?;
@@ -135,18 +138,27 @@ async fn with_daemon(
         due_at: None,
         skipped: None,
     };
-    let run = match hold.ask(claim).await {
-        Ok(run) => run,
-        Err(HoldError::Refused(fault)) if fault.code == "unknown_task" => {
-            let what = format!("the running Leo does not know the task `{name}` yet: run `leo reload` first");
-            return Err(Failure::new(ExitCode::Failure, what));
+    let mut looks = 0;
+    let run = loop {
+        match hold.ask(claim.clone()).await {
+            Ok(run) => break run,
+            // Right after a reload the hub may not have the new configuration yet.
+            Err(HoldError::Refused(fault)) if fault.code == "unknown_task" && looks < RELOAD_LOOKS => {
+                looks += 1;
+                tokio::time::sleep(LOOK).await;
+            }
+            Err(HoldError::Refused(fault)) if fault.code == "unknown_task" => {
+                let what =
+                    format!("the running Leo does not know the task `{name}` yet: run `leo reload` first");
+                return Err(Failure::new(ExitCode::Failure, what));
+            }
+            Err(e) => return Err(Failure::new(ExitCode::Temporary, format!("{name} was not run: {e}"))),
         }
-        Err(e) => return Err(Failure::new(ExitCode::Temporary, format!("{name} was not run: {e}"))),
     };
     let (live, shown) = show();
     let outcome = leo_tasks::hold(hold, &run, task, Some(&live), stop).await;
     drop(live);
-    let _ = shown.await;
+    shown_or_stopped(shown, stop).await;
     let mut done = Done {
         run_id: run.id.clone(),
         log: (task.runtime != TaskRuntime::Persistent).then(|| hold.home.task_log(name, &run.id)),
@@ -216,7 +228,7 @@ async fn without_daemon(
     let (live, shown) = show();
     let ended = leo_tasks::run(&job, Some(&live), stop, |_| async {}).await;
     drop(live);
-    let _ = shown.await;
+    shown_or_stopped(shown, stop).await;
     let log = hold.home.task_log(name, &run_id);
     // A daemon that came meanwhile still takes the failure.
     if ended.state == RunState::Failed && task.notify_on_fail {
@@ -238,8 +250,9 @@ async fn without_daemon(
 /// Shows what a run prints, as it prints it.
 fn show() -> (leo_tasks::Live, JoinHandle<()>) {
     let (live, mut output) = mpsc::channel::<(Stream, Vec<u8>)>(OUTPUT_QUEUE);
-    let shown = tokio::spawn(async move {
-        while let Some((stream, bytes)) = output.recv().await {
+    // A thread: a terminal that does not read must not keep Ctrl-C from being heard.
+    let shown = tokio::task::spawn_blocking(move || {
+        while let Some((stream, bytes)) = output.blocking_recv() {
             match stream {
                 Stream::Out => out::raw(&bytes),
                 Stream::Err => {
@@ -250,6 +263,14 @@ fn show() -> (leo_tasks::Live, JoinHandle<()>) {
         }
     });
     (live, shown)
+}
+
+/// Waits until everything was shown, or nobody wants to see it.
+async fn shown_or_stopped(shown: JoinHandle<()>, stop: &CancellationToken) {
+    tokio::select! {
+        _ = shown => {}
+        () = stop.cancelled() => {}
+    }
 }
 
 /// Says on standard error how it ended, so that standard output is the task's own.

@@ -176,7 +176,7 @@ function drawThreads() {
 function threadRow(thread) {
   const { text, dot } = doing(known.agents.get(thread.agent));
   const last = thread.last_message;
-  const said = last ? (last.direction === "in" ? "You: " : "") + (last.text || files(last)) : text;
+  const said = last ? (last.direction === "in" ? `${sender(last)}: ` : "") + (last.text || files(last)) : text;
   const row = el("button", "thread", { type: "button", "data-agent": thread.agent, onclick: () => open(thread.agent) },
     el("span", `dot ${dot}`, { title: text }),
     el("span", "who", {}, thread.agent),
@@ -263,7 +263,7 @@ function reconcile(messages) {
       keep(`day ${date}`, "1", () => el("li", "day", {}, date));
     }
     let joined = previous && previous.direction === message.direction && previous.kind === message.kind
-      && previous.sender === message.sender
+      && previous.sender === message.sender && previous.task === message.task
       && Date.parse(message.ts) - Date.parse(previous.ts) < 120000 && day(previous.ts) === date;
     // A reply says what it answers when that is not what stands right above it.
     const to = message.reply_to ? page(message.agent).messages.get(message.reply_to) : null;
@@ -279,6 +279,8 @@ function reconcile(messages) {
 
 // Whose words they are: an API client speaks on both sides of the thread.
 function sender(message) {
+  // A task's prompt is nobody's message.
+  if (message.task && message.direction === "in") return `Task ${message.task}`;
   if (message.sender?.startsWith("client:")) return `${message.sender.slice(7)} (API client)`;
   if (message.sender === "operator") return "You";
   return message.sender ?? (message.direction === "in" ? "You" : message.agent);
@@ -290,7 +292,8 @@ function messageRow(message, joined, answers) {
   const row = el("li", `message ${mine ? "mine" : "theirs"}${joined ? " joined" : ""}`);
   if (!joined) {
     const who = sender(message);
-    const by = el("p", "by", {}, el("b", "", {}, who), " ", el("time", "", { datetime: message.ts }, clock(message.ts)));
+    const task = message.task && !mine ? el("span", "", {}, `task ${message.task} `) : "";
+    const by = el("p", "by", {}, el("b", "", {}, who), " ", task, el("time", "", { datetime: message.ts }, clock(message.ts)));
     if (answers) by.append(el("span", "answers", { dir: "auto" }, `↳ ${answers.text.slice(0, 120)}`));
     row.append(by);
   }

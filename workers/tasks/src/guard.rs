@@ -17,7 +17,7 @@ use std::{
     fs::File,
     io::Read,
     os::unix::process::{CommandExt, ExitStatusExt},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel},
     time::Duration,
@@ -78,6 +78,8 @@ fn run(orders: &Orders) -> std::io::Result<u8> {
     let _lock = wait_for_predecessor(&orders.lock)?;
     let mut child = start(orders)?;
     let group = Pid::from_raw(i32::try_from(child.id()).unwrap_or(0));
+    // Should this guard be killed itself, its holder knows what to end.
+    let _ = leo_launch::write_private(&group_file(&orders.input), group.to_string().as_bytes());
     let of_signals = tell.clone();
     spawn("signals", move || {
         for _ in &mut signals {
@@ -118,8 +120,13 @@ fn run(orders: &Orders) -> std::io::Result<u8> {
     Ok(u8::try_from(code & 0xff).unwrap_or(1))
 }
 
+/// Where a guard says which process group it watches over.
+pub(crate) fn group_file(input: &Path) -> PathBuf {
+    input.with_extension("group")
+}
+
 /// The guard of the run before may be ending it still; two of one task must not meet.
-fn wait_for_predecessor(lock: &std::path::Path) -> std::io::Result<File> {
+fn wait_for_predecessor(lock: &Path) -> std::io::Result<File> {
     let file = crate::run::open_lock(lock)?;
     let began = std::time::Instant::now();
     loop {

@@ -30,6 +30,8 @@ const MANUAL_START_MS: i64 = 60_000;
 pub(crate) struct Tracked {
     /// When it is due; `None` for one that only a person runs.
     pub(crate) schedule: Option<Schedule>,
+    /// Whether the configuration follows it; a person's word may differ, which the hub knows.
+    pub(crate) enabled: bool,
     /// How late it may run.
     pub(crate) catch_up_ms: i64,
     /// How long a run of a persistent task may take.

@@ -13,7 +13,8 @@ fn name() -> TaskName {
 
 fn tracked(pattern: &str, zone: &str, catch_up_h: i64) -> BTreeMap<TaskName, Tracked> {
     let schedule = Some(Schedule::parse(pattern, Some(zone)).unwrap());
-    let tracked = Tracked { schedule, catch_up_ms: catch_up_h * 3_600_000, timeout_ms: 60_000 };
+    let tracked =
+        Tracked { schedule, enabled: true, catch_up_ms: catch_up_h * 3_600_000, timeout_ms: 60_000 };
     [(name(), tracked)].into()
 }
 

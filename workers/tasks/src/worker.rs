@@ -211,7 +211,8 @@ impl Tasks {
             let after = cursor(name).map_or(now, |cursor| cursor.max(now));
             Some(Followed {
                 name: name.clone(),
-                schedule: schedule.text().to_owned(),
+                // Switched on in the configuration, it counts from then on.
+                schedule: format!("{}{}", schedule.text(), if tracked.enabled { "" } else { "|off" }),
                 next_at: schedule.next_after(after),
             })
         });
@@ -293,7 +294,7 @@ impl Tasks {
 
 /// Holds a scheduled run.
 async fn start(hold: &Hold, run: &TaskRun, config: &TaskConfig, stop: &CancellationToken) {
-    let ended = match Lock::take(&hold.home, &run.task) {
+    let ended = match Lock::take(&hold.home, &run.task).await {
         Ok(_lock) => {
             tracing::info!(task = %run.task, run = run.id, "run starts");
             let outcome = hold::hold(hold, run, config, None, stop).await;
@@ -316,8 +317,11 @@ async fn give(hold: &Hold, run: &TaskRun, ended: &Ended) {
 
 /// Records the end of a run whose holder is gone: then its task's lock is free.
 async fn check_holder(hold: &Hold, run: &TaskRun) {
-    let Ok(_lock) = Lock::take(&hold.home, &run.task) else { return };
+    if !Lock::is_free(&hold.home, &run.task) {
+        return;
+    }
     tracing::info!(task = %run.task, run = run.id, "nobody holds this run any more");
+    crate::run::clean_up(&hold.home, &run.task, &run.id);
     let error = Some("what watched over it ended, and the run with it".to_owned());
     let ended = Ended { state: RunState::Interrupted, exit_code: None, error, attempts: run.attempts };
     give(hold, run, &ended).await;
@@ -333,7 +337,12 @@ fn track(config: &Config) -> BTreeMap<TaskName, Tracked> {
                 .inspect_err(|e| tracing::error!(task = %name, error = %e, "its schedule is not followed"))
                 .ok()
         });
-        let tracked = Tracked { schedule, catch_up_ms: ms(task.catch_up_s), timeout_ms: ms(task.timeout_s) };
+        let tracked = Tracked {
+            schedule,
+            enabled: task.enabled,
+            catch_up_ms: ms(task.catch_up_s),
+            timeout_ms: ms(task.timeout_s),
+        };
         (name.clone(), tracked)
     });
     tracked.collect()

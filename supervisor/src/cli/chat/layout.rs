@@ -311,12 +311,18 @@ fn body(state: &State, text: &str) -> Vec<Line<'static>> {
 }
 
 fn label(state: &State, message: &Message, above: Option<&Message>) -> Line<'static> {
-    let colour = if message.direction == Direction::In { Color::Blue } else { Color::Magenta };
+    let colour = match (message.direction, &message.task) {
+        (Direction::In, Some(_)) => Color::Yellow,
+        (Direction::In, None) => Color::Blue,
+        (Direction::Out, _) => Color::Magenta,
+    };
     let who = words::sender(message).map_or_else(|| message.agent.to_string(), |who| clean_line(&who));
-    let mut spans = vec![
-        Span::styled(format!(" {who}"), Style::new().fg(colour).add_modifier(Modifier::BOLD)),
-        Span::styled(format!("  {}", clock(state, message.ts)), DIM),
-    ];
+    let mut spans =
+        vec![Span::styled(format!(" {who}"), Style::new().fg(colour).add_modifier(Modifier::BOLD))];
+    if let (Direction::Out, Some(task)) = (message.direction, &message.task) {
+        spans.push(Span::styled(format!("  task {}", clean_line(task)), DIM));
+    }
+    spans.push(Span::styled(format!("  {}", clock(state, message.ts)), DIM));
     if message.direction == Direction::In
         && let Some((tone, text)) = words::standing(message)
     {

@@ -7,9 +7,12 @@ use leo_ipc::{
     chat::{Direction, FailedReason, Message, MessageState, WaitingFor},
 };
 
-/// Who said it, where that is neither the agent nor left open: a person, or an API client, which speaks
-/// on both sides of the thread.
+/// Who said it, where that is neither the agent nor left open: a person, an API client, which speaks on
+/// both sides of the thread, or a task, whose prompt is nobody's message.
 pub(super) fn sender(message: &Message) -> Option<String> {
+    if let (Direction::In, Some(task)) = (message.direction, &message.task) {
+        return Some(format!("task {task}"));
+    }
     match message.sender.as_deref() {
         Some("operator") => Some("you".to_owned()),
         Some(sender) => Some(match sender.strip_prefix("client:") {

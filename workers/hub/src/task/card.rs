@@ -8,6 +8,7 @@ use crate::{
     message::{self, New},
     writer::Tx,
 };
+use jiff::tz::TimeZone;
 use leo_ipc::{
     AgentName, MessageId, TaskName, Time,
     chat::{Direction, MessageKind, MessageState},
@@ -88,7 +89,7 @@ fn post(
         None => None,
     };
     if let Some(card) = known {
-        let text = text(failed, count, streak.since.unwrap_or(card.ts));
+        let text = text(failed, count, streak.since.unwrap_or(card.ts), &TimeZone::system());
         tx.db.execute(
             "UPDATE messages SET text = ?2, run_id = ?3 WHERE id = ?1",
             [card.id.as_str(), &text, &failed.run_id],
@@ -97,7 +98,7 @@ fn post(
         return Ok(TaskFailureCard { id: card.id, agent: owner });
     }
     let dedupe = format!("task-failure:{}", failed.run_id);
-    let text = text(failed, count, tx.now);
+    let text = text(failed, count, tx.now, &TimeZone::system());
     let id = say(tx, &owner, &failed.task, &failed.run_id, &text, &dedupe)?;
     tx.db.execute(
         "UPDATE tasks SET card = ?2, card_at = ?3 WHERE name = ?1",
@@ -205,7 +206,7 @@ pub(crate) fn report(
 }
 
 /// The card, in the words of the seed; with more than one failure, how many.
-fn text(failed: &ReportTaskFailure, count: u32, since: Time) -> String {
+fn text(failed: &ReportTaskFailure, count: u32, since: Time, zone: &TimeZone) -> String {
     let error: String = failed.error.trim().chars().take(MAX_CARD_ERROR).collect();
     let fence = fence(&error);
     let mut text = format!(
@@ -213,6 +214,8 @@ fn text(failed: &ReportTaskFailure, count: u32, since: Time) -> String {
         failed.task, failed.run_id, failed.attempts, failed.log_path
     );
     if count > 1 {
+        let since = since.timestamp().to_zoned_datetime(zone.clone());
+        let since = since.strftime("%a %-d %b %Y %H:%M %Z");
         text.push_str(&format!("\nFailed {count} times in a row since {since}."));
     }
     text
@@ -237,16 +240,16 @@ mod tests {
             error: error.to_owned(),
             log_path: "/l/r1.log".to_owned(),
         };
-        let since = Time::from_millis(0);
+        let (since, zone) = (Time::from_millis(0), TimeZone::UTC);
         assert_eq!(
-            text(&failed("it broke\n"), 1, since),
+            text(&failed("it broke\n"), 1, since, &zone),
             "**Task failed: daily-news**\nRun `r1` · 2 attempt(s)\n```\nit broke\n```\nLog: `/l/r1.log`"
         );
-        let long = text(&failed(&"ä".repeat(600)), 1, since);
+        let long = text(&failed(&"ä".repeat(600)), 1, since, &zone);
         assert_eq!(long.matches('ä').count(), 500, "the first 500 characters of the error");
-        let again = text(&failed("x"), 20, since);
-        assert!(again.ends_with("\nFailed 20 times in a row since 1970-01-01T00:00:00.000Z."), "{again}");
-        let fenced = text(&failed("a ```` b"), 1, since);
+        let again = text(&failed("x"), 20, since, &zone);
+        assert!(again.ends_with("\nFailed 20 times in a row since Thu 1 Jan 1970 00:00 UTC."), "{again}");
+        let fenced = text(&failed("a ```` b"), 1, since, &zone);
         assert!(fenced.contains("\n`````\na ```` b\n`````\n"), "{fenced}");
     }
 }

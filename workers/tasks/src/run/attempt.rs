@@ -3,16 +3,20 @@
 
 use super::{
     launch::Plan,
-    log::{Log, Stream},
+    log::{SharedLog, Stream},
 };
-use crate::guard::{GRACE, NOT_STARTED};
+use crate::guard::{GRACE, NOT_STARTED, group_file};
 use nix::{
-    sys::signal::{Signal, kill},
+    sys::signal::{Signal, kill, killpg},
     unistd::Pid,
 };
 use std::{
     path::Path,
     process::{ExitStatus, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 use tokio::{
@@ -67,7 +71,7 @@ pub(crate) struct Place<'a> {
 pub(crate) async fn attempt(
     place: &Place<'_>,
     plan: &Plan,
-    log: &mut Log,
+    log: &SharedLog,
     live: Option<&Live>,
     stop: &CancellationToken,
 ) -> Ending {
@@ -75,7 +79,7 @@ pub(crate) async fn attempt(
         Ok(child) => child,
         Err(e) => return Ending::NotStarted(format!("its process cannot be started: {e}")),
     };
-    let (tell, mut told) = mpsc::channel(OUTPUT_QUEUE);
+    let (tell, told) = mpsc::channel(OUTPUT_QUEUE);
     if let Some(out) = child.stdout.take() {
         tokio::spawn(follow(out, Stream::Out, tell.clone()));
     }
@@ -83,6 +87,9 @@ pub(crate) async fn attempt(
         tokio::spawn(follow(err, Stream::Err, tell.clone()));
     }
     drop(tell);
+    // A terminal that does not read holds the output back, not the clock and not a wish to stop.
+    let showing = Arc::new(AtomicBool::new(false));
+    let mut writing = tokio::spawn(write(told, log.clone(), live.cloned(), showing.clone()));
     // Held until the end: its end is the guard's signal that we are gone.
     let _lifeline = child.stdin.take();
     let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).map(Pid::from_raw);
@@ -91,8 +98,6 @@ pub(crate) async fn attempt(
     let mut kill_at: Option<Instant> = None;
     let status = loop {
         tokio::select! {
-            biased;
-            Some((stream, bytes)) = told.recv() => write(log, live, stream, bytes).await,
             status = child.wait() => break status,
             () = stop.cancelled(), if ended.is_none() => {
                 ended = Some(Ending::Stopped);
@@ -107,9 +112,15 @@ pub(crate) async fn attempt(
             }
         }
     };
-    let last = Instant::now() + LAST_OUTPUT;
-    while let Ok(Some((stream, bytes))) = tokio::time::timeout_at(last, told.recv()).await {
-        write(log, live, stream, bytes).await;
+    while tokio::time::timeout(LAST_OUTPUT, &mut writing).await.is_err() {
+        // Whoever reads slowly gets everything, unless they want no more of it.
+        if !showing.load(Ordering::Relaxed) || stop.is_cancelled() {
+            writing.abort();
+            break;
+        }
+    }
+    if status.as_ref().is_ok_and(|status| status.code().is_none()) {
+        end_group(place.input);
     }
     ended.unwrap_or_else(|| by_itself(status, log))
 }
@@ -149,21 +160,39 @@ async fn follow(mut stream: impl AsyncRead + Unpin, which: Stream, tell: mpsc::S
     }
 }
 
-async fn write(log: &mut Log, live: Option<&Live>, stream: Stream, bytes: Vec<u8>) {
-    log.write(stream, &bytes);
-    if let Some(live) = live {
-        // A terminal that is gone costs the output, not the run.
-        let _ = live.send((stream, bytes)).await;
+async fn write(
+    mut told: mpsc::Receiver<(Stream, Vec<u8>)>,
+    log: SharedLog,
+    live: Option<Live>,
+    showing: Arc<AtomicBool>,
+) {
+    while let Some((stream, bytes)) = told.recv().await {
+        log.with(|log| log.write(stream, &bytes));
+        if let Some(live) = &live {
+            // A terminal that is gone costs the output, not the run.
+            showing.store(true, Ordering::Relaxed);
+            let _ = live.send((stream, bytes)).await;
+            showing.store(false, Ordering::Relaxed);
+        }
     }
 }
 
-fn by_itself(status: std::io::Result<ExitStatus>, log: &Log) -> Ending {
+/// Ends what a guard watched over that was killed itself.
+fn end_group(input: &Path) {
+    let text = std::fs::read_to_string(group_file(input)).unwrap_or_default();
+    if let Some(group) = text.trim().parse().ok().filter(|group| *group > 1) {
+        // It may have ended with its guard.
+        let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
+    }
+}
+
+fn by_itself(status: std::io::Result<ExitStatus>, log: &SharedLog) -> Ending {
     use std::os::unix::process::ExitStatusExt;
     match status {
         Err(e) => Ending::NotStarted(format!("its process cannot be waited for: {e}")),
         Ok(status) => match status.code() {
             Some(code) if code == i32::from(NOT_STARTED) => {
-                let words = log.last_words(super::LAST_WORDS);
+                let words = log.with(|log| log.last_words(super::LAST_WORDS));
                 let words = words.strip_prefix("[leo] ").unwrap_or(&words);
                 Ending::NotStarted(if words.is_empty() {
                     "it could not be started".to_owned()

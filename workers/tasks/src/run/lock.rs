@@ -7,6 +7,7 @@ use std::{
     io,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 /// The lock; released when dropped or when the process ends, however it ends.
@@ -32,12 +33,34 @@ pub enum LockError {
     },
 }
 
+/// How long a lock may look busy that nobody holds a run with: whoever looks whether it is free has it for
+/// an instant.
+const GLIMPSE: Duration = Duration::from_millis(300);
+
+/// Pause between two tries within that time.
+const AGAIN: Duration = Duration::from_millis(20);
+
 impl Lock {
-    /// Takes the lock of a task.
+    /// Takes the lock of a task, to hold a run of it.
     ///
     /// # Errors
     /// [`LockError::Busy`] when somebody else holds a run of it.
-    pub fn take(home: &Home, task: &TaskName) -> Result<Lock, LockError> {
+    pub async fn take(home: &Home, task: &TaskName) -> Result<Lock, LockError> {
+        let began = Instant::now();
+        loop {
+            match Lock::try_take(home, task) {
+                Err(LockError::Busy(_)) if began.elapsed() < GLIMPSE => tokio::time::sleep(AGAIN).await,
+                other => return other,
+            }
+        }
+    }
+
+    /// Whether nobody holds a run of a task at this moment.
+    pub(crate) fn is_free(home: &Home, task: &TaskName) -> bool {
+        Lock::try_take(home, task).is_ok()
+    }
+
+    fn try_take(home: &Home, task: &TaskName) -> Result<Lock, LockError> {
         let folder = home.task_dir(task);
         let path = folder.join("lock");
         let unusable = |source| LockError::Unusable { path: path.clone(), source };
@@ -60,15 +83,17 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn one_holder_at_a_time() {
+    #[tokio::test]
+    async fn one_holder_at_a_time() {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::at(dir.path().join("home")).unwrap();
         let task = "a".parse().unwrap();
-        let held = Lock::take(&home, &task).unwrap();
-        assert!(matches!(Lock::take(&home, &task), Err(LockError::Busy(_))));
-        assert!(Lock::take(&home, &"b".parse().unwrap()).is_ok());
+        let held = Lock::take(&home, &task).await.unwrap();
+        assert!(!Lock::is_free(&home, &task));
+        assert!(matches!(Lock::take(&home, &task).await, Err(LockError::Busy(_))));
+        assert!(Lock::take(&home, &"b".parse().unwrap()).await.is_ok());
         drop(held);
-        assert!(Lock::take(&home, &task).is_ok());
+        assert!(Lock::is_free(&home, &task));
+        assert!(Lock::take(&home, &task).await.is_ok());
     }
 }

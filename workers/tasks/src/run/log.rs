@@ -8,6 +8,7 @@ use std::{
     io::{self, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 /// Most bytes of one log: a run that prints without end must not fill the disk.
@@ -32,6 +33,22 @@ pub(crate) struct Log {
     full: bool,
     out: Tail,
     err: Tail,
+}
+
+/// A log that whoever reads the output writes, while somebody else watches over the run.
+#[derive(Clone)]
+pub(crate) struct SharedLog(Arc<Mutex<Log>>);
+
+impl SharedLog {
+    /// Shares a log.
+    pub(crate) fn new(log: Log) -> SharedLog {
+        SharedLog(Arc::new(Mutex::new(log)))
+    }
+
+    /// Does something with it; never across an await.
+    pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Log) -> T) -> T {
+        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 #[derive(Default)]

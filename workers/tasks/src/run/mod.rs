@@ -13,7 +13,7 @@ pub use log::Stream;
 use attempt::{Ending, Place, attempt};
 use leo_ipc::{TaskName, config::TaskConfig, paths::Home, task::RunState};
 use leo_launch::{Env, Ties, write_private};
-use log::Log;
+use log::{Log, SharedLog};
 use std::{
     fs::DirBuilder,
     future::Future,
@@ -109,7 +109,7 @@ where
     F: Fn(u32) -> Fut,
     Fut: Future<Output = ()>,
 {
-    let mut log = match Log::create(job.home, job.task, job.run_id) {
+    let log = match Log::create(job.home, job.task, job.run_id) {
         Ok((log, _)) => log,
         Err(e) => {
             // A full disk is no reason not to run, and the hub keeps the outcome.
@@ -117,22 +117,28 @@ where
             Log::to(None)
         }
     };
-    let ended = attempts(job, &mut log, live, stop, begins).await;
+    let log = SharedLog::new(log);
+    let ended = attempts(job, &log, live, stop, begins).await;
     if let Some(error) = &ended.error {
-        log.note(error.lines().next().unwrap_or_default());
+        log.with(|log| log.note(error.lines().next().unwrap_or_default()));
     }
-    // It holds the run's token, which is no longer good.
-    let _ = std::fs::remove_dir_all(folder(job));
+    clean_up(job.home, job.task, job.run_id);
     ended
 }
 
-fn folder(job: &Job<'_>) -> PathBuf {
-    job.home.task_dir(job.task).join(job.run_id)
+/// Deletes the files of a run. They hold its token, which is no longer good.
+pub(crate) fn clean_up(home: &Home, task: &TaskName, run_id: &str) {
+    // What is not there needs no deleting.
+    let _ = std::fs::remove_dir_all(folder(home, task, run_id));
+}
+
+fn folder(home: &Home, task: &TaskName, run_id: &str) -> PathBuf {
+    home.task_dir(task).join(run_id)
 }
 
 async fn attempts<F, Fut>(
     job: &Job<'_>,
-    log: &mut Log,
+    log: &SharedLog,
     live: Option<&Live>,
     stop: &CancellationToken,
     begins: F,
@@ -147,7 +153,7 @@ where
     loop {
         number += 1;
         begins(number).await;
-        log.begin(number, attempts);
+        log.with(|log| log.begin(number, attempts));
         let ending = one(job, log, live, stop).await;
         let (exit_code, error) = match ending {
             Ending::Exited(0) => {
@@ -159,14 +165,16 @@ where
                 };
             }
             Ending::Stopped => return interrupted(number),
-            Ending::Exited(code) => (Some(code), exited(job, code, &log.last_words(LAST_WORDS))),
+            Ending::Exited(code) => {
+                (Some(code), exited(job, code, &log.with(|log| log.last_words(LAST_WORDS))))
+            }
             Ending::NotStarted(why) => (None, why),
             Ending::TimedOut => (None, format!("it took longer than {} s", job.config.timeout_s)),
         };
         if number == attempts {
             return Ended { state: RunState::Failed, exit_code, error: Some(error), attempts: number };
         }
-        log.note(error.lines().next().unwrap_or_default());
+        log.with(|log| log.note(error.lines().next().unwrap_or_default()));
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = stop.cancelled() => return interrupted(number),
@@ -188,8 +196,8 @@ fn exited(job: &Job<'_>, code: i32, words: &str) -> String {
     if words.is_empty() { how } else { format!("{how}: {words}") }
 }
 
-async fn one(job: &Job<'_>, log: &mut Log, live: Option<&Live>, stop: &CancellationToken) -> Ending {
-    let folder = folder(job);
+async fn one(job: &Job<'_>, log: &SharedLog, live: Option<&Live>, stop: &CancellationToken) -> Ending {
+    let folder = folder(job.home, job.task, job.run_id);
     let prepared = prepare(job, &folder);
     let (plan, workspace, input) = match prepared {
         Ok(prepared) => prepared,

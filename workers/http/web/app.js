@@ -2,6 +2,7 @@
 
 import { ApiError, call, follow, freshId } from "/api.js";
 import { card, ending, isCard } from "/cards.js";
+import { hideReminders, showReminders } from "/reminders.js";
 import { clock, day, doing, el, prose, shortly, size, standing } from "/words.js";
 
 const $ = (id) => document.getElementById(id);
@@ -96,6 +97,7 @@ async function reload() {
     take(await call("GET", "/api/v1/state"));
     known.pages.clear();
     if (known.current) await load(known.current);
+    loadReminders();
   } catch (error) {
     refused(error);
   }
@@ -127,6 +129,8 @@ async function event(kind, data) {
       drawMessages();
       markRead();
     }
+  } else if (kind === "reminder.changed") {
+    if (data.agent === known.current) loadReminders();
   } else if (kind === "chat.read") {
     const thread = known.threads.get(data.agent);
     if (thread) thread.unread = data.unread;
@@ -366,7 +370,9 @@ async function open(agent) {
   known.current = agent;
   history.replaceState(null, "", `#${agent}`);
   $("text").value = sessionStorage.getItem(`draft ${agent}`) ?? "";
+  hideReminders($("reminders"));
   drawAll();
+  loadReminders();
   // Only what is shown has a height.
   grow();
   if (!page(agent).loaded) await load(agent);
@@ -374,6 +380,10 @@ async function open(agent) {
   $("newest").hidden = true;
   if (wide()) $("text").focus();
   markRead();
+}
+
+function loadReminders() {
+  if (known.current) showReminders($("reminders"), api(known.current), complain);
 }
 
 async function load(agent, before) {

@@ -2,7 +2,7 @@
 
 use super::{
     cards::{Form, Then},
-    layout,
+    layout, reminders,
     state::{Action, Overlay, Scroll, State},
     words::Tone,
 };
@@ -10,7 +10,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use leo_ipc::AgentName;
 
 /// Keys and commands, for the help.
-pub(super) const HELP: [(&str, &str); 19] = [
+pub(super) const HELP: [(&str, &str); 20] = [
     ("Enter", "send"),
     ("Alt-Enter, Ctrl-J", "new line"),
     ("Tab", "to an open question, to the next one, and back"),
@@ -21,6 +21,7 @@ pub(super) const HELP: [(&str, &str); 19] = [
     ("Ctrl-W, Ctrl-U, Ctrl-K", "delete a word, to the line's start, to its end"),
     ("Ctrl-R, /retry", "send the last failed message again"),
     ("/cancel", "take back the last message that still waits"),
+    ("/reminders", "what the agent will remind you of; x takes one back"),
     ("/interrupt", "interrupt what the agent is doing"),
     ("/start, /stop, /restart", "the agent's process"),
     ("Ctrl-T, /agents, /agent NAME", "another thread"),
@@ -40,6 +41,7 @@ pub(super) fn press(state: &mut State, key: KeyEvent) -> Vec<Action> {
     match state.overlay {
         Overlay::Help => help_key(state, key),
         Overlay::Threads(selected) => threads_key(state, key, selected),
+        Overlay::Reminders(selected) => reminders::key(state, key, selected),
         Overlay::None => {
             let actions = if state.focused().is_some() { card_key(state, key) } else { None };
             actions.unwrap_or_else(|| chat_key(state, key))
@@ -265,6 +267,7 @@ fn run(state: &mut State, command: &str) -> Vec<Action> {
         ("help", "") => state.overlay = Overlay::Help,
         ("agents" | "threads", "") => show_threads(state),
         ("agent", name) if !name.is_empty() => return go_to(state, name),
+        ("reminders" | "reminder", "") => reminders::show(state),
         ("retry", "") => return retry(state),
         ("cancel", "") => return cancel(state),
         ("interrupt", "") => return vec![Action::Tell(state.agent.clone(), "interrupt")],

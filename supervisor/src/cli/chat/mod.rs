@@ -8,11 +8,13 @@ mod card_tests;
 mod card_view;
 mod cards;
 mod composer;
+mod events;
 mod keys;
 mod layout;
 mod log;
 mod once;
 mod plain;
+mod reminders;
 mod screen;
 mod state;
 #[cfg(test)]

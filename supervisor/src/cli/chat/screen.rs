@@ -23,6 +23,7 @@ use leo_ipc::{
     chat::{Message, MessagePage, ReadMark},
     event::State as Snapshot,
     paths::Home,
+    reminder::Reminders,
 };
 use ratatui::{Terminal, backend::CrosstermBackend};
 use serde_json::{Value, json};
@@ -197,6 +198,14 @@ impl Screen {
             let _ = self.outbox.send(Send { agent, text, client_msg_id }).await;
             return;
         }
+        // Whoever fetches a thread anew fetches its reminders with it.
+        if let Action::Page { agent, before: None } = &action {
+            self.begin(Action::Reminders(agent.clone()));
+        }
+        self.begin(action);
+    }
+
+    fn begin(&self, action: Action) {
         let (api, events) = (self.api.clone(), self.events.clone());
         tokio::spawn(async move {
             if let Some(event) = ask(&api, action).await {
@@ -250,6 +259,15 @@ async fn ask(api: &Api, action: Action) -> Option<Event> {
         Action::Dismiss(agent, id) => {
             let path = format!("{}/messages/{}/dismiss", thread(&agent), segment(id.as_str()));
             Some(settled(agent, id, api.post(&path, &()).await))
+        }
+        Action::Reminders(agent) => {
+            // The next change asks again; nothing is lost but a number.
+            let list = api.get::<Reminders>(&format!("{}/reminders", thread(&agent))).await.ok()?;
+            Some(Event::Reminders(agent, list.reminders))
+        }
+        Action::CancelReminder(agent, id) => {
+            let path = format!("{}/reminders/{}", thread(&agent), segment(id.as_str()));
+            Some(done(api.delete::<Value>(&path).await, Some("the reminder was taken back".to_owned())))
         }
         Action::Tell(agent, verb) => {
             let path = format!("/api/v1/agents/{}/{verb}", segment(agent.as_str()));
@@ -326,6 +344,9 @@ fn from_stream(mut event: api::Event) -> Option<Event> {
         "chat.message" | "chat.updated" => {
             let message: Message = serde_json::from_value(event.data["message"].take()).ok()?;
             Some(Event::Message { message: Box::new(message), new: event.kind == "chat.message" })
+        }
+        "reminder.changed" => {
+            serde_json::from_value(event.data["agent"].take()).ok().map(Event::ReminderChanged)
         }
         "chat.read" => serde_json::from_value(event.data).ok().map(Event::Read),
         kind if kind.starts_with("agent_") => {

@@ -1,20 +1,22 @@
 //! What the chat screen knows, and what each event makes of it. Pure: no clock, no terminal, no
 //! network; what is to be done comes back as actions.
 
+pub(super) use super::events::{Action, Event, NotTaken};
 use super::{
     cards::{self, Form},
     composer::Composer,
     layout::{self, Place},
     log::{Log, Outgoing, Problem},
+    reminders,
     words::{self, Tone},
 };
 use jiff::tz::TimeZone;
 use leo_ipc::{
     AgentName, MessageId, Time,
     agent::{Activity, Agent},
-    ask::AnswerBody,
-    chat::{Message, MessageKind, MessagePage, ReadMark, Thread},
+    chat::{Message, MessageKind, MessagePage, Thread},
     event::{Resume, State as Snapshot},
+    reminder::Reminder,
 };
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -39,6 +41,8 @@ pub(super) enum Overlay {
     Help,
     /// The list of threads, with the selected one.
     Threads(usize),
+    /// The open thread's reminders, with the selected one.
+    Reminders(usize),
 }
 
 /// Whether the daemon is there.
@@ -78,6 +82,8 @@ pub(super) struct State {
     pub(super) agents: BTreeMap<AgentName, Agent>,
     /// The open thread.
     pub(super) log: Log,
+    /// Its open reminders, the next one first.
+    pub(super) reminders: Vec<Reminder>,
     /// What is being written.
     pub(super) composer: Composer,
     /// The card that has the keys; `None` while the composer has them.
@@ -109,120 +115,6 @@ pub(super) struct State {
     reading: Option<MessageId>,
 }
 
-/// What happens to the screen.
-#[derive(Debug)]
-pub(super) enum Event {
-    /// A key was pressed.
-    Key(crossterm::event::KeyEvent),
-    /// Text was pasted.
-    Paste(String),
-    /// The terminal has a new size.
-    Resize(u16, u16),
-    /// Time went by.
-    Tick,
-    /// The event stream was connected.
-    Connected(Resume),
-    /// The event stream was lost.
-    Lost(String),
-    /// A message is new or changed.
-    Message {
-        /// The message.
-        message: Box<Message>,
-        /// Whether it is new.
-        new: bool,
-    },
-    /// A read mark moved.
-    Read(ReadMark),
-    /// An agent changed.
-    Agent(Box<Agent>),
-    /// Everything, as of one moment.
-    Snapshot(Box<Snapshot>),
-    /// A page of a thread was fetched.
-    Page {
-        /// The thread.
-        agent: AgentName,
-        /// Whether it holds earlier messages than were known.
-        older: bool,
-        /// The page, or why there is none.
-        page: Result<MessagePage, String>,
-    },
-    /// A message of ours was accepted or not.
-    Sent {
-        /// The thread.
-        agent: AgentName,
-        /// Our id for it.
-        client_msg_id: String,
-        /// The row, or why there is none.
-        result: Result<Box<Message>, Problem>,
-    },
-    /// A card was settled by us, or not.
-    Settled {
-        /// The thread.
-        agent: AgentName,
-        /// The card.
-        id: MessageId,
-        /// The settled card, or why it is not.
-        result: Result<Box<Message>, NotTaken>,
-    },
-    /// Something that was asked for was done, or why not.
-    Done(Result<Option<String>, String>),
-}
-
-/// Why an answer was not taken.
-#[derive(Debug)]
-pub(super) struct NotTaken {
-    /// A sentence.
-    pub(super) problem: String,
-    /// The card, when somebody else settled it first.
-    pub(super) settled: Option<Box<Message>>,
-}
-
-/// What is to be done.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Action {
-    /// Send a message.
-    Send {
-        /// The thread.
-        agent: AgentName,
-        /// Its text.
-        text: String,
-        /// Our id for it.
-        client_msg_id: String,
-    },
-    /// Fetch a page; without a cursor the newest one.
-    Page {
-        /// The thread.
-        agent: AgentName,
-        /// Only messages older than this one.
-        before: Option<MessageId>,
-    },
-    /// Fetch everything.
-    Snapshot,
-    /// Send a failed message again.
-    Retry(AgentName, MessageId),
-    /// Take a waiting message back.
-    Cancel(AgentName, MessageId),
-    /// Answer a card.
-    Answer {
-        /// The thread.
-        agent: AgentName,
-        /// The card.
-        id: MessageId,
-        /// The answer.
-        answer: AnswerBody,
-        /// Our id for it.
-        client_msg_id: String,
-    },
-    /// Close a questions card without an answer.
-    Dismiss(AgentName, MessageId),
-    /// Tell an agent something: `interrupt`, `start`, `stop`, `restart`.
-    Tell(AgentName, &'static str),
-    /// Move the read mark.
-    Read(AgentName, MessageId),
-    /// Draw everything anew: something else wrote to the terminal.
-    Redraw,
-}
-
 impl State {
     /// The screen before anything was fetched. `id_prefix` makes our message ids ours alone.
     pub(super) fn new(
@@ -238,6 +130,7 @@ impl State {
             threads: Vec::new(),
             agents: BTreeMap::new(),
             log: Log::default(),
+            reminders: Vec::new(),
             composer: Composer::default(),
             focus: None,
             forms: BTreeMap::new(),
@@ -329,6 +222,7 @@ impl State {
         self.scroll = Scroll::End;
         self.focus = None;
         self.reading = None;
+        self.reminders.clear();
         vec![Action::Page { agent, before: None }]
     }
 
@@ -434,6 +328,11 @@ pub(super) fn update(state: &mut State, event: Event, now: Time) -> Vec<Action> 
             Vec::new()
         }
         Event::Page { agent, older, page } => page_came(state, &agent, older, page),
+        Event::ReminderChanged(agent) => reminders::changed(state, agent),
+        Event::Reminders(agent, list) => {
+            reminders::came(state, &agent, list);
+            Vec::new()
+        }
         Event::Sent { agent, client_msg_id, result } => sent(state, &agent, &client_msg_id, result),
         Event::Settled { agent, id, result } => settled(state, &agent, &id, result),
         Event::Done(Ok(said)) => {

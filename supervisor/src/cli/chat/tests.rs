@@ -106,7 +106,7 @@ pub(super) fn ctrl(state: &mut State, c: char) -> Vec<Action> {
     tell(state, Event::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL)))
 }
 
-fn write(state: &mut State, text: &str) -> Vec<Action> {
+pub(super) fn write(state: &mut State, text: &str) -> Vec<Action> {
     for c in text.chars() {
         press(state, KeyCode::Char(c));
     }

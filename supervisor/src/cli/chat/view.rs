@@ -5,6 +5,7 @@ use super::{
     keys::HELP,
     layout::{self, Areas, PROMPT},
     plain::{clean_line, cut, width},
+    reminders,
     state::{Link, Overlay, State},
     words::{self, Tone},
 };
@@ -42,6 +43,7 @@ pub(super) fn draw(state: &State, frame: &mut Frame<'_>) {
         Overlay::None if state.focused().is_some() => {}
         Overlay::None => frame.set_cursor_position(cursor),
         Overlay::Help => help(areas, buffer),
+        Overlay::Reminders(selected) => reminders::draw(state, areas, selected, buffer),
         Overlay::Threads(selected) => threads(state, areas, selected, buffer),
     }
 }
@@ -75,6 +77,7 @@ fn head(state: &State, area: Rect, buffer: &mut Buffer) {
             spans.push(Span::styled("  removed: this thread can only be read", DIM));
         }
     }
+    spans.push(Span::styled(reminders::said(state), DIM));
     let elsewhere = match state.unread_elsewhere() {
         0 => String::new(),
         n => format!("{n} unread elsewhere (Ctrl-T) "),
@@ -186,7 +189,7 @@ fn keys_of(state: &State, message: &Message) -> &'static str {
 }
 
 /// A box in the middle of the history, for so many columns and rows of content.
-fn boxed(areas: Areas, title: &str, columns: usize, rows: usize, buffer: &mut Buffer) -> Rect {
+pub(super) fn boxed(areas: Areas, title: &str, columns: usize, rows: usize, buffer: &mut Buffer) -> Rect {
     let screen = areas.history;
     let wide = u16::try_from(columns + 4).unwrap_or(u16::MAX).min(screen.width);
     let high = u16::try_from(rows + 2).unwrap_or(u16::MAX).min(screen.height);

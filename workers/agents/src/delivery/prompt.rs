@@ -171,6 +171,22 @@ mod tests {
     }
 
     #[test]
+    fn a_long_message_of_a_client_is_not_the_persons() {
+        let folder = tempfile::tempdir().unwrap();
+        let body = "x".repeat(MAX_PASTE);
+        let long = format!("[message from ci] {body}");
+        let named = Pasted::of(&long, &id(), folder.path()).unwrap();
+        let text = named.text();
+        assert!(
+            text.starts_with("[message from ci] The message is 32768 bytes long and is in the file "),
+            "{text}"
+        );
+        assert!(text.contains("as the message from that program."), "{text}");
+        named.prepare(&long).unwrap();
+        assert_eq!(std::fs::read_to_string(folder.path().join("prompts/019a-b.txt")).unwrap(), body);
+    }
+
+    #[test]
     fn only_marked_prompts_are_pasted() {
         for prompt in [
             "!rm -rf",

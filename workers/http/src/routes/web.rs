@@ -33,10 +33,11 @@ struct Asset {
 
 const JS: &str = "text/javascript; charset=utf-8";
 
-const ASSETS: [Asset; 7] = [
+const ASSETS: [Asset; 8] = [
     Asset { path: "/", mime: "text/html; charset=utf-8", bytes: include_bytes!("../../web/index.html") },
     Asset { path: "/app.js", mime: JS, bytes: include_bytes!("../../web/app.js") },
     Asset { path: "/api.js", mime: JS, bytes: include_bytes!("../../web/api.js") },
+    Asset { path: "/reminders.js", mime: JS, bytes: include_bytes!("../../web/reminders.js") },
     Asset { path: "/cards.js", mime: JS, bytes: include_bytes!("../../web/cards.js") },
     Asset { path: "/words.js", mime: JS, bytes: include_bytes!("../../web/words.js") },
     Asset {

@@ -127,6 +127,8 @@ pub enum WaitingFor {
     Draft,
     /// A person: the agent cannot start without them (log-in, folder trust).
     Person,
+    /// A voice note's own transcript.
+    Transcription,
     /// A reason of a newer build.
     #[serde(other)]
     Unknown,
@@ -388,6 +390,9 @@ pub struct RetryMessage {
     pub id: MessageId,
     /// The same key asks for the same retry.
     pub key: CallKey,
+    /// Whether a voice note's recording goes to the agent as a file instead of being transcribed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub as_file: bool,
 }
 
 /// Takes back a message that has not been handed to the harness. Asking again is harmless.

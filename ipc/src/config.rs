@@ -59,6 +59,11 @@ pub struct Chat {
     /// The ways on which a message may reach an agent, best first. A harness passes over those that it
     /// does not have.
     pub routes: Vec<Route>,
+    /// Absolute path of the Whisper model that transcribes voice notes; none are transcribed without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub whisper_model: Option<String>,
+    /// Language of voice notes as Whisper knows it (`en`, `de`, …), or `auto`, which listens first.
+    pub whisper_language: String,
 }
 
 impl Default for Chat {
@@ -68,6 +73,8 @@ impl Default for Chat {
             permission_timeout_s: 120,
             question_timeout_s: 3600,
             routes: DEFAULT_ROUTES.to_vec(),
+            whisper_model: None,
+            whisper_language: "auto".to_owned(),
         }
     }
 }

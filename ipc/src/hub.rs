@@ -35,6 +35,7 @@ use crate::{
         BeginRun, Begun, ClaimRun, EnableTask, EndRun, ListRuns, ListTasks, NoteAttempt, ReportTaskFailure,
         Runs, Schedules, SyncTasks, TaskFailureCard, TaskInfo, TaskRun, Tasks, TasksChanged, WatchTasks,
     },
+    voice::{CheckNote, EndNote, Note, TakeNote, Wanted},
 };
 
 crate::rpc::requests! {
@@ -66,6 +67,12 @@ crate::rpc::requests! {
         "attachment.add" => AddUpload(AddUpload) -> Uploaded,
         /// Files that are no longer kept.
         "attachment.prune" => PruneAttachments(PruneAttachments) -> Prunable,
+        /// The next voice note to transcribe.
+        "voice.take" => TakeNote(TakeNote) -> Note,
+        /// Whether a voice note is still wanted.
+        "voice.check" => CheckNote(CheckNote) -> Wanted,
+        /// How an attempt to transcribe one ended.
+        "voice.end" => EndNote(EndNote) -> Done,
         /// A question from an agent.
         "ask.open" => OpenAsk(OpenAsk) -> Asked,
         /// Wait for the end of an ask.

@@ -39,6 +39,7 @@ pub mod server;
 pub mod task;
 pub mod time;
 pub mod version;
+pub mod voice;
 
 pub use api_client::ClientName;
 pub use error::{Fault, IpcError};

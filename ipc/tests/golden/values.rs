@@ -15,6 +15,7 @@ use leo_ipc::{
     hello::{Hello, HelloReply},
     hub::HubRequest,
     mcp::{FromShim, ToShim},
+    voice::{Note, Wanted},
 };
 use serde_json::{Value, json};
 
@@ -105,7 +106,8 @@ fn worker_status() -> Value {
 fn whole_config() -> Value {
     json!({
         "web": {"enabled": false, "bind": "0.0.0.0", "port": 1, "allowed_hosts": ["h"]},
-        "chat": {"enabled": false, "permission_timeout_s": 60, "question_timeout_s": 600}, "agents": {"assistant": config()}
+        "chat": {"enabled": false, "permission_timeout_s": 60, "question_timeout_s": 600,
+            "whisper_model": "/m.bin", "whisper_language": "de"}, "agents": {"assistant": config()}
     })
 }
 
@@ -162,6 +164,9 @@ fn hello() -> Vec<Golden> {
 
 fn attachments() -> Vec<Golden> {
     let hub = Golden::new::<HubRequest>;
+    let end = |name, end: Value| {
+        hub(name, json!({"op": "voice.end", "message_id": "01a2", "attempt": 1, "end": end}))
+    };
     let file =
         json!({"id": "f1", "filename": "a b.png", "mime": "image/png", "bytes": 12, "available": true});
     vec![
@@ -179,6 +184,16 @@ fn attachments() -> Vec<Golden> {
         Golden::new::<UploadBegun>("reply.upload_begun", json!({"existing": file})),
         Golden::new::<UploadBegun>("reply.upload_begun.least", json!({})),
         Golden::new::<Uploaded>("reply.uploaded", json!({"attachment": file, "created": true})),
+        hub("hub.voice.take", json!({"op": "voice.take", "key": "k"})),
+        hub("hub.voice.check", json!({"op": "voice.check", "message_id": "01a2", "attempt": 1})),
+        end("hub.voice.end", json!({"end": "speech", "text": "Grüße"})),
+        end("hub.voice.end.silence", json!({"end": "silence"})),
+        end("hub.voice.end.failed", json!({"end": "failed", "why": "No model."})),
+        Golden::new::<Note>(
+            "reply.note",
+            json!({"agent": "a", "message_id": "01a2", "attempt": 1, "recordings": ["/h/state/chat/x.m4a"]}),
+        ),
+        Golden::new::<Wanted>("reply.wanted", json!({"wanted": true})),
         Golden::new::<Prunable>(
             "reply.prunable",
             json!({"folders": [{"id": "f1", "path": "/h/state/chat/x/f1"}]}),
@@ -337,6 +352,10 @@ fn hub_requests() -> Vec<Golden> {
         ),
         hub("hub.chat.send.least", json!({"op": "chat.send", "agent": "a", "text": "hi", "key": "k"})),
         hub("hub.chat.retry", json!({"op": "chat.retry", "agent": "a", "id": "01a2", "key": "k"})),
+        hub(
+            "hub.chat.retry.file",
+            json!({"op": "chat.retry", "agent": "a", "id": "01a2", "key": "k", "as_file": true}),
+        ),
         hub("hub.chat.cancel", json!({"op": "chat.cancel", "agent": "a", "id": "01a2"})),
         hub("hub.chat.read", json!({"op": "chat.read", "agent": "a", "message_id": "01a2"})),
         hub(

@@ -52,6 +52,23 @@ impl<S: Send + Sync> FromRequest<S> for NoBody {
     }
 }
 
+/// A JSON body, or none.
+pub(crate) struct Optional<T>(pub(crate) Option<T>);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Optional<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
+        let json = require_json(request.headers());
+        let bytes = read(request.into_body()).await?;
+        if bytes.is_empty() {
+            return Ok(Optional(None));
+        }
+        json?;
+        parse(&bytes).map(|value| Optional(Some(value)))
+    }
+}
+
 fn require_json(headers: &HeaderMap) -> Result<(), Refusal> {
     let given = headers.get(header::CONTENT_TYPE).map(|v| v.to_str().unwrap_or_default());
     let essence = given.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase();

@@ -6,7 +6,7 @@ use crate::{
     delivery,
     error::Outcome,
     message::{self, New},
-    prompt, task,
+    prompt, task, voice,
     writer::Tx,
 };
 use leo_ipc::{
@@ -44,10 +44,9 @@ pub(crate) fn send(tx: &mut Tx<'_>, home: &Home, request: &SendMessage) -> Outco
     if let Some(id) = message::by_dedupe(tx.db, &request.agent, &dedupe)? {
         return repeated(tx.db, &id, request);
     }
-    let replied = match &request.reply_to {
-        Some(reply_to) => Some(message::find(tx.db, &request.agent, reply_to)?),
-        None => None,
-    };
+    if let Some(reply_to) = &request.reply_to {
+        message::find(tx.db, &request.agent, reply_to)?;
+    }
     check_outbox(tx.db, &request.agent, request.text.len())?;
     let files = attachment::take(tx, home, &request.agent, &request.attachments)?;
     let new = New {
@@ -62,19 +61,34 @@ pub(crate) fn send(tx: &mut Tx<'_>, home: &Home, request: &SendMessage) -> Outco
     };
     let id = message::insert(tx, &new)?;
     attachment::bind(tx, &id, &files)?;
-    let paths: Vec<&Path> = files.iter().map(|file| file.path.as_path()).collect();
-    let text = prompt::with_files(&request.text, &paths);
-    let prompt = match &replied {
-        Some(ask) if ask.kind == MessageKind::Ask => prompt::reply_to_ask(&text, ask),
-        Some(card) if card.kind == MessageKind::Task && card.direction == Direction::Out => {
-            prompt::reply_to_card(&text, card)
-        }
-        _ => prompt::compose(&text),
-    };
-    delivery::enqueue(tx, &request.agent, &id, &prompt)?;
+    if new.kind == MessageKind::Voice {
+        voice::enqueue(tx, &request.agent, &id, request.text.len())?;
+    } else {
+        let paths: Vec<&Path> = files.iter().map(|file| file.path.as_path()).collect();
+        let text = prompt::with_files(&request.text, &paths);
+        let prompt = prompt_of(tx.db, &request.agent, request.reply_to.as_ref(), &text)?;
+        delivery::enqueue(tx, &request.agent, &id, &prompt)?;
+    }
     let message = message::emit_new(tx, &id)?;
     tx.wake(Wake::Outbox { name: request.agent.clone() });
     Ok(Accepted { message, created: true })
+}
+
+/// What the agent reads for a text that may reply to another message.
+pub(crate) fn prompt_of(
+    db: &Connection,
+    agent: &AgentName,
+    reply_to: Option<&MessageId>,
+    text: &str,
+) -> Outcome<String> {
+    let replied = reply_to.map(|id| message::find(db, agent, id)).transpose()?;
+    Ok(match &replied {
+        Some(ask) if ask.kind == MessageKind::Ask => prompt::reply_to_ask(text, ask),
+        Some(card) if card.kind == MessageKind::Task && card.direction == Direction::Out => {
+            prompt::reply_to_card(text, card)
+        }
+        _ => prompt::compose(text),
+    })
 }
 
 /// A sound makes its message a voice note (seed 001, "API").
@@ -142,16 +156,27 @@ pub(crate) fn retry(tx: &mut Tx<'_>, request: &RetryMessage) -> Outcome<Message>
     if message.direction != Direction::In || message.state != MessageState::Failed {
         return Err(Fault::new("not_failed", "only a failed message of yours can be sent again").into());
     }
+    if request.as_file && message.kind != MessageKind::Voice {
+        let text = "at $.as_file: only a voice note can be sent as a file instead";
+        return Err(Fault::bad_request(text).into());
+    }
     check_outbox(tx.db, &request.agent, message.text.len())?;
     tx.db.execute(
         "UPDATE messages SET state = 'pending', failed_reason = NULL WHERE id = ?1",
         [request.id.as_str()],
     )?;
+    let transcribe = voice::lacks_transcript(&message) && !request.as_file;
+    let phase = if transcribe { "transcribing" } else { "queued" };
     tx.db.execute(
-        "UPDATE deliveries SET phase = 'queued', retry_key = ?2, handed_prompt = NULL, handed_at = NULL,
+        "UPDATE deliveries SET phase = ?3, retry_key = ?2, handed_prompt = NULL, handed_at = NULL,
          done_at = NULL, turn = NULL WHERE message_id = ?1",
-        [request.id.as_str(), request.key.as_str()],
+        [request.id.as_str(), request.key.as_str(), phase],
     )?;
+    if transcribe {
+        voice::hold(tx, &request.id)?;
+    } else if message.kind == MessageKind::Voice {
+        voice::queue(tx, &request.id, request.as_file)?;
+    }
     tx.wake(Wake::Outbox { name: request.agent.clone() });
     message::emit_changed(tx, &request.id, "state")
 }
@@ -163,7 +188,7 @@ pub(crate) fn cancel(tx: &mut Tx<'_>, request: &CancelMessage) -> Outcome<Messag
         return Ok(message);
     }
     let changed = tx.db.execute(
-        "UPDATE deliveries SET phase = 'done', done_at = ?2 WHERE message_id = ?1 AND phase = 'queued'",
+        "UPDATE deliveries SET phase = 'done', done_at = ?2 WHERE message_id = ?1 AND phase IN ('queued', 'transcribing')",
         rusqlite::params![request.id.as_str(), tx.now.millis()],
     )?;
     if changed == 0 {

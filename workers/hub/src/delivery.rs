@@ -42,8 +42,14 @@ fn from_row(row: &Row<'_>, agent: &AgentName, now: Time) -> Result<Delivery, rus
 }
 
 fn first(db: &Connection, agent: &AgentName, phase: &str, now: Time) -> Outcome<Option<Delivery>> {
+    // A voice note that is being transcribed keeps its place for a while: what came after it waits.
     let sql = format!(
-        "SELECT {COLUMNS} FROM deliveries WHERE agent = ?1 AND phase = ?2 AND phase <> 'done' ORDER BY message_id LIMIT 1"
+        "SELECT {COLUMNS} FROM deliveries WHERE agent = ?1 AND phase = ?2 AND phase <> 'done'
+         AND NOT (?2 = 'queued' AND EXISTS (
+             SELECT 1 FROM deliveries n JOIN voice_notes v ON v.message_id = n.message_id
+             WHERE n.agent = ?1 AND n.phase = 'transcribing' AND v.held = 1
+             AND n.message_id < deliveries.message_id))
+         ORDER BY message_id LIMIT 1"
     );
     let mut statement = db.prepare_cached(&sql)?;
     Ok(statement.query_row([agent.as_str(), phase], |row| from_row(row, agent, now)).optional()?)
@@ -213,7 +219,7 @@ fn fail(
 
 /// Fails everything that still waits for an agent.
 pub(crate) fn fail_all(tx: &mut Tx<'_>, agent: &AgentName, text: &str) -> Outcome<()> {
-    for phase in ["handed", "queued"] {
+    for phase in ["handed", "transcribing", "queued"] {
         while let Some(delivery) = first(tx.db, agent, phase, tx.now)? {
             let (reason, note) = match phase {
                 "handed" => (FailedReason::Unproven, format!("{text} It may have been applied.")),

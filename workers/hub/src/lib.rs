@@ -31,6 +31,7 @@ mod tests;
 #[cfg(test)]
 mod told_tests;
 mod turn;
+mod voice;
 mod watch;
 mod workers;
 mod writer;
@@ -135,12 +136,18 @@ pub(crate) fn open(
     })
 }
 
-/// Carries out what comes due for asks. Sleeps for good while nothing can.
+/// Carries out what comes due for asks and voice notes. Sleeps for good while nothing can.
 async fn keep_time(hub: Hub) {
     let mut changed = hub.asks.subscribe();
     loop {
         changed.borrow_and_update();
-        let ticked = hub.writer.run(ask::clock::tick).await;
+        let ticked = hub
+            .writer
+            .run(|tx| {
+                ask::clock::tick(tx)?;
+                voice::tick(tx)
+            })
+            .await;
         if let Err(fault) = &ticked {
             tracing::warn!(%fault, "what was due could not be carried out");
         }

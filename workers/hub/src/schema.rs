@@ -14,6 +14,7 @@ const STEPS: &[&str] = &[
     include_str!("schema/0006_reminders.sql"),
     include_str!("schema/0007_told_events.sql"),
     include_str!("schema/0008_api_clients.sql"),
+    include_str!("schema/0009_voice.sql"),
 ];
 
 /// The version this build writes.

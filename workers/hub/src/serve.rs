@@ -10,7 +10,7 @@ use crate::{
     journal::{self, Cursor, Journal},
     message, note, post,
     reader::Readers,
-    reminder, session, spool, state, suspend, task,
+    reminder, session, spool, state, suspend, task, voice,
     watch::Watchers,
     writer::{Tx, Writer},
 };
@@ -29,6 +29,7 @@ use leo_ipc::{
     reminder::NextReminder,
     server::{Answer, Handler, Peer},
     task::TasksChanged,
+    voice::{Note, TakeNote},
 };
 use rusqlite::Connection;
 use serde::Serialize;
@@ -119,6 +120,9 @@ impl Handler for Hub {
                 let config = hub.config();
                 hub.write(move |tx, _| api_client::post(tx, &config, &r)).await
             }
+            R::TakeNote(r) => Answer::of(hub.take_note(r).await),
+            R::CheckNote(r) => hub.read(move |db| voice::check(db, &r)).await,
+            R::EndNote(r) => hub.write(move |tx, _| voice::end(tx, &r).map(|()| Done {})).await,
             R::PutAgent(r) => hub.write(move |tx, tmux| agent::put(tx, tmux, &r)).await,
             R::ListAgents(_) => {
                 let tmux = hub.tmux_socket.clone();
@@ -355,6 +359,22 @@ impl Hub {
                 return;
             }
             let _ = std::fs::remove_file(&one.path);
+        }
+    }
+
+    /// Waits until there is a voice note to transcribe.
+    async fn take_note(&self, request: TakeNote) -> Result<Note, Fault> {
+        let mut changed = self.asks.subscribe();
+        loop {
+            changed.borrow_and_update();
+            // Only a look costs nothing: every ask that changes wakes this, too.
+            if self.readers.read(voice::any).await? {
+                let asked = request.clone();
+                if let Some(note) = self.writer.run(move |tx| voice::take(tx, &asked)).await? {
+                    return Ok(note);
+                }
+            }
+            changed.changed().await.map_err(|_| Fault::unavailable("the hub is stopping"))?;
         }
     }
 

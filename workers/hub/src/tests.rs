@@ -316,7 +316,7 @@ async fn retry_and_cancel() {
     let unreachable =
         Outcome::Failed { reason: FailedReason::AgentUnreachable, note: "It does not start.".into() };
     bed.end(&delivery, unreachable).await.unwrap();
-    let retry = |key: &str| RetryMessage { agent: a(), id: sent.id.clone(), key: key.into() };
+    let retry = |key: &str| RetryMessage { agent: a(), id: sent.id.clone(), key: key.into(), as_file: false };
     assert_eq!(bed.ask(retry("k1")).await.unwrap().state, MessageState::Pending);
     assert_eq!(bed.ask(retry("k1")).await.unwrap().state, MessageState::Pending, "the same key again");
     assert_eq!(code(bed.ask(retry("k2")).await), "not_failed");

@@ -186,6 +186,11 @@ impl Tx<'_> {
         self.db.prepare_cached(sql)?.execute([]).map(|_| ())
     }
 
+    /// Wakes whoever waits for a voice note, and the clock, after the commit.
+    pub(crate) fn voice_changed(&mut self) {
+        self.collected.asks = true;
+    }
+
     /// Runs `work`; a refusal undoes what it did and collected.
     fn attempt<T>(&mut self, work: impl FnOnce(&mut Tx<'_>) -> Outcome<T>) -> Result<T, Fault> {
         let marks = (self.collected.events.len(), self.collected.wakes.len(), self.collected.head);

@@ -61,6 +61,7 @@ pub(super) fn waits(waiting: WaitingFor) -> (Tone, &'static str) {
         WaitingFor::Dialog => (Tone::Alert, "waits for a dialog in the agent's terminal to be answered"),
         WaitingFor::Draft => (Tone::Alert, "waits for a draft in the agent's terminal to be sent or cleared"),
         WaitingFor::Person => (Tone::Alert, "waits for you: the agent cannot start alone"),
+        WaitingFor::Transcription => (Tone::Busy, "is being transcribed"),
         WaitingFor::Unknown => (Tone::Busy, "waits"),
     }
 }

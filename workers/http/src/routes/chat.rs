@@ -3,7 +3,7 @@
 use crate::{
     answer::{Answer, Data, Refusal, Refusals, Success},
     app::{App, HUB_DEADLINE},
-    extract::{AgentPath, Json, Key, MessagePath, Query, message_id, own_id},
+    extract::{AgentPath, Json, Key, MessagePath, Optional, Query, message_id, own_id},
 };
 use axum::extract::State;
 use leo_ipc::{
@@ -171,12 +171,28 @@ pub(super) fn check_text(text: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Sends a failed message again: the same row, its next attempt.
+/// How a failed message is sent again.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(default)]
+pub(crate) struct Retry {
+    /// Sends a voice note's recording to the agent as a file, instead of transcribing it again.
+    as_file: bool,
+}
+
+/// Sends a failed message again: the same row, its next attempt. A voice note that could not be
+/// transcribed is transcribed again, or sent as a file.
 #[utoipa::path(post, operation_id = "retry_message", path = "/api/v1/chat/{agent}/messages/{id}/retry", tag = "chat", params(MessageParam),
+    request_body = Option<Retry>,
     responses((status = 202, body = Success<Message>), Refusals), security(("operator" = []), ("session" = [])))]
-pub(crate) async fn retry(State(app): State<App>, path: MessagePath, Key(key): Key) -> Answer<Message> {
+pub(crate) async fn retry(
+    State(app): State<App>,
+    path: MessagePath,
+    Key(key): Key,
+    body: Optional<Retry>,
+) -> Answer<Message> {
     let MessagePath { agent, id } = path;
-    let message = app.hub.call(RetryMessage { agent, id, key }, HUB_DEADLINE).await?;
+    let as_file = body.0.unwrap_or_default().as_file;
+    let message = app.hub.call(RetryMessage { agent, id, key, as_file }, HUB_DEADLINE).await?;
     Ok(Data::accepted(true, message))
 }
 

@@ -40,6 +40,8 @@ pub(crate) fn next_look(db: &Connection, now_ms: i64) -> Outcome<Option<Duration
         [REATTACH_MS],
         |row| row.get(0),
     )?;
+    // Voice notes that hold others back come due by the same clock.
+    let due = [due, crate::voice::next_look(db)?].into_iter().flatten().min();
     let pause = |due: i64| Duration::from_millis(u64::try_from(due - now_ms).unwrap_or(0));
     Ok(due.map(|due| pause(due).clamp(MIN_PAUSE, MAX_PAUSE)))
 }

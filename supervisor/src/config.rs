@@ -4,6 +4,7 @@
 mod clients;
 mod shape;
 mod tasks;
+pub(crate) mod watch;
 
 use leo_ipc::config::{Config, Web};
 use serde_saphyr::{Location, MessageFormatter, UserMessageFormatter};

@@ -103,6 +103,13 @@ fn durations() {
         assert_eq!(chat(&format!("  permission_timeout: {text}\n")).permission_timeout_s, seconds);
     }
     assert_eq!(chat("  question_timeout: 10m\n").question_timeout_s, 600);
+    let model = chat("  whisper_model: ~/.leo/models/ggml-base.bin\n").whisper_model;
+    assert_eq!(model.as_deref(), Some("/home/me/.leo/models/ggml-base.bin"));
+    assert_eq!(plain.whisper_model, None);
+    assert_eq!(
+        (plain.whisper_language.as_str(), chat("  whisper_language: de\n").whisper_language.as_str()),
+        ("auto", "de")
+    );
 }
 
 /// Every mistake names its line, and where it is a wrong name, the nearest known one.
@@ -113,6 +120,17 @@ fn mistakes() {
         ("wbe:\n  port: 1\n", 1, &["unknown key `wbe`", "did you mean `web`?"]),
         ("chat:\n  enabled: true\n  xyzzy: 1\n", 3, &["unknown key `xyzzy`", "known here: enabled"]),
         ("chat:\n  question_timeout: 2h\n", 2, &["chat.question_timeout must be between 1s and 1h"]),
+        ("chat:\n  whisper_modell: /x\n", 2, &["did you mean `whisper_model`?"]),
+        (
+            "chat:\n  enabled: true\n  whisper_model: x.bin\n",
+            3,
+            &["chat.whisper_model must be an absolute path"],
+        ),
+        (
+            "chat:\n  whisper_language: English!\n",
+            2,
+            &["chat.whisper_language must be auto or", "`English!`"],
+        ),
         ("chat:\n  permission_timeout: 0s\n", 2, &["chat.permission_timeout must be between 1s and 24h"]),
         (
             "chat:\n  enabled: true\n  permission_timeout: soon\n",

@@ -155,6 +155,28 @@ impl Shared {
         Ok(needs_restart)
     }
 
+    /// Takes over what may change without being told (`chat.*`, WIRE.md §7); the rest waits for a
+    /// reload.
+    pub(crate) fn reload_chat(&self) {
+        match config::read(&self.home.config(), user_home().as_deref()) {
+            Err(e) => {
+                tracing::error!(error = %e, "the configuration is wrong; the last good one stays in force");
+                self.set_config_error(Some(e.to_string()));
+            }
+            Ok(new) => {
+                self.set_config_error(None);
+                let changed = self.config.send_if_modified(|old| {
+                    let differs = old.chat != new.chat;
+                    old.chat = new.chat;
+                    differs
+                });
+                if changed {
+                    tracing::info!("chat.* of the configuration changed");
+                }
+            }
+        }
+    }
+
     fn set_config_error(&self, error: Option<String>) {
         *self.config_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
     }
@@ -221,6 +243,7 @@ impl Daemon {
             (WorkerName::Reminders, Vec::new()),
             // Nobody asks it anything: it follows the hub.
             (WorkerName::Tasks, Vec::new()),
+            (WorkerName::Transcribe, Vec::new()),
         ]);
         let control = UnixSocket::bind(home.control_socket())?;
         fds::raise_open_files();
@@ -284,6 +307,8 @@ impl Daemon {
         self.want(WorkerName::Agents);
         self.want(WorkerName::Reminders);
         self.want(WorkerName::Tasks);
+        self.want(WorkerName::Transcribe);
+        let watching = tokio::spawn(config::watch::run(self.shared()));
         let mut mcp_agents = self.shared.mcp_agents.subscribe();
         let mut mcp_runs = self.shared.mcp_runs.subscribe();
         loop {
@@ -308,6 +333,7 @@ impl Daemon {
                 }
             }
         }
+        watching.abort();
         self.shut_down().await;
         serving.cancel();
         tracing::info!("supervisor ends");

@@ -30,6 +30,10 @@ use std::ffi::OsString;
 fn main() -> std::process::ExitCode {
     let mut args = std::env::args_os().skip(1);
     let first = text(args.next());
+    if first == "guard" {
+        // Its exit code is another program's.
+        return leo_transcribe::guard();
+    }
     match first.as_str() {
         "hook" => leo_hooks::main(),
         "mcp-server" => leo_mcp::shim(),
@@ -52,6 +56,7 @@ fn worker(kind: &str) -> ExitCode {
         "tasks" => leo_tasks::worker(),
         "mcp" => leo_mcp::worker(),
         "reminders" => leo_reminders::worker(),
+        "transcribe" => leo_transcribe::worker(),
         _ => cli::main(),
     }
 }

@@ -26,6 +26,8 @@ pub(crate) enum WorkerName {
     Reminders,
     /// Schedules and headless runs.
     Tasks,
+    /// Speech to text.
+    Transcribe,
     /// The MCP server of one agent.
     Mcp(AgentName),
 }
@@ -50,6 +52,7 @@ impl WorkerName {
             WorkerName::Agents => "agents",
             WorkerName::Reminders => "reminders",
             WorkerName::Tasks => "tasks",
+            WorkerName::Transcribe => "transcribe",
             WorkerName::Mcp(_) => "mcp",
         }
     }

@@ -11,6 +11,7 @@ pub mod leo;
 pub mod mcp;
 pub mod model;
 pub mod procs;
+pub mod speech;
 pub mod sse;
 pub mod tasks;
 pub mod tmux;

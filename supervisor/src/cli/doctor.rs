@@ -3,6 +3,7 @@
 
 mod machine;
 mod place;
+mod voice;
 
 use super::{
     failure::Failure,
@@ -59,7 +60,10 @@ pub(crate) async fn run(json: bool) -> Result<ExitCode, Failure> {
     let mut checks = vec![machine::tmux().await, machine::locale(), machine::service_path()];
     checks.extend(machine::claude().await);
     match Home::from_env() {
-        Ok(home) => checks.extend(place::all(&home).await),
+        Ok(home) => {
+            checks.extend(place::all(&home).await);
+            checks.extend(voice::all(&home));
+        }
         Err(e) => checks.push(Check::fail("home", e.to_string(), "set LEO_HOME to an absolute path")),
     }
     let failed = checks.iter().any(|c| c.level == Level::Fail);

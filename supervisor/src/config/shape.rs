@@ -45,6 +45,8 @@ struct ChatSection {
     permission_timeout: Option<Spanned<Duration>>,
     question_timeout: Option<Spanned<Duration>>,
     routes: Option<Spanned<Vec<RouteName>>>,
+    whisper_model: Option<Spanned<String>>,
+    whisper_language: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize, Default, Clone)]
@@ -132,7 +134,7 @@ impl Document {
             check_web(&config.web).map_err(|what| Wrong { at, what })?;
         }
         if let Some(section) = self.chat {
-            config.chat = resolve_chat(section, &config.chat)?;
+            config.chat = resolve_chat(section, &config.chat, user_home)?;
         }
         let defaults = self.defaults.unwrap_or_default();
         for (AgentKey(name), section) in self.agents.unwrap_or_default() {
@@ -166,7 +168,24 @@ const MAX_QUESTION_TIMEOUT_S: u64 = leo_ipc::ask::MAX_TIMEOUT_S;
 /// anybody means.
 const MAX_PERMISSION_TIMEOUT_S: u64 = 86_400;
 
-fn resolve_chat(section: ChatSection, plain: &Chat) -> Result<Chat, Wrong> {
+fn resolve_chat(section: ChatSection, plain: &Chat, user_home: Option<&Path>) -> Result<Chat, Wrong> {
+    let model = section.whisper_model.map(|model| {
+        absolute(&model.value, user_home).map_err(|what| Wrong {
+            at: model.referenced,
+            what: what.replace("workspace", "chat.whisper_model"),
+        })
+    });
+    let language = section.whisper_language.map(|language| {
+        let known = (2..=20).contains(&language.value.len())
+            && language.value.bytes().all(|b| b.is_ascii_lowercase());
+        if known {
+            return Ok(language.value);
+        }
+        let shown: String = language.value.chars().take(64).flat_map(char::escape_debug).collect();
+        let what =
+            format!("chat.whisper_language must be auto or a language such as en or de, found `{shown}`");
+        Err(Wrong { at: language.referenced, what })
+    });
     let seconds = |given: Option<Spanned<Duration>>, key: &str, most: u64, plain: u64| match given {
         None => Ok(plain),
         Some(given) if (1..=most).contains(&given.value.0) => Ok(given.value.0),
@@ -190,6 +209,8 @@ fn resolve_chat(section: ChatSection, plain: &Chat) -> Result<Chat, Wrong> {
             MAX_QUESTION_TIMEOUT_S,
             plain.question_timeout_s,
         )?,
+        whisper_model: model.transpose()?.or_else(|| plain.whisper_model.clone()),
+        whisper_language: language.transpose()?.unwrap_or_else(|| plain.whisper_language.clone()),
     })
 }
 

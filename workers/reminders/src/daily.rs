@@ -1,7 +1,8 @@
 //! Work of once a day: what has been kept long enough goes. Each job is one request to the hub that may
 //! be made as often as one likes, so nothing has to be remembered over a restart.
 
-use leo_ipc::{Call, IpcError, client::Client, hub::HubRequest, reminder::PruneReminders};
+use crate::attachments;
+use leo_ipc::{Call, IpcError, client::Client, hub::HubRequest, paths::Home, reminder::PruneReminders};
 use std::time::Duration;
 
 /// How long after a start the first round comes: a start has more urgent things to do.
@@ -14,10 +15,15 @@ const EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 const WITHIN: Duration = Duration::from_secs(60);
 
 /// Does the work for ever.
-pub(crate) async fn run(hub: Client<HubRequest>) {
+pub(crate) async fn run(home: Home, hub: Client<HubRequest>) {
     tokio::time::sleep(FIRST).await;
     loop {
         job("settled reminders", &hub, PruneReminders {}).await;
+        match attachments::prune(&home, &hub).await {
+            Ok(0) => {}
+            Ok(count) => tracing::info!(count, "files that are no longer kept were removed"),
+            Err(error) => tracing::warn!(%error, "old files were not removed; it is tried again tomorrow"),
+        }
         tokio::time::sleep(EVERY).await;
     }
 }

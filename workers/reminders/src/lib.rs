@@ -4,6 +4,7 @@
 //! It must not decide what is due, nor keep anything: whatever it knows it is told again at its next
 //! start.
 
+mod attachments;
 mod clock;
 mod daily;
 
@@ -39,7 +40,7 @@ async fn run(mut worker: Worker) -> Result<(), WorkerError> {
     let (heard, next) = watch::channel(None);
     // A client of its own: the stream and the calls must not wait for each other.
     tokio::spawn(listen(worker.hub(), heard));
-    tokio::spawn(daily::run(worker.hub()));
+    tokio::spawn(daily::run(worker.home.clone(), worker.hub()));
     let (probe, probes) = mpsc::channel::<oneshot::Sender<()>>(1);
     worker.ready(move || {
         let probe = probe.clone();

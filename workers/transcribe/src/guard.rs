@@ -204,6 +204,34 @@ mod tests {
         }
     }
 
+    /// Runs a script under a guard that is only a shell: the group, the deadline and the reading are ours.
+    async fn script(text: &str, within: Duration) -> Result<Ended, RunError> {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            use std::os::unix::fs::PermissionsExt;
+            let path = dir.path().join(name);
+            std::fs::write(&path, format!("#!/bin/sh\n{text}")).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+            path
+        };
+        let (leo, program) = (write("leo", "shift\nexec \"$@\"\n"), write("program", text));
+        Run { leo: &leo, program: &program, args: vec!["a b".into()], folder: dir.path(), within }.end().await
+    }
+
+    #[tokio::test]
+    async fn programs_end_as_they_do_and_no_later_than_they_may() {
+        let within = Duration::from_secs(30);
+        assert_eq!(
+            script("echo \"$1\" >&2; exit 3", within).await.unwrap(),
+            Ended { code: 3, said: "a b\n".into() }
+        );
+        assert_eq!(script("kill -SEGV $$", within).await.unwrap().code, 139);
+        assert!(matches!(script("exit 127", within).await, Err(RunError::Start(_))));
+        // A grandchild that keeps standard error open must not keep us.
+        let late = script("sleep 1000 & sleep 1000", Duration::from_millis(300)).await;
+        assert!(matches!(late, Err(RunError::Late(_))), "{late:?}");
+    }
+
     #[tokio::test]
     async fn only_the_end_of_long_complaints_is_kept() {
         let long = "x".repeat(100_000) + "the end";

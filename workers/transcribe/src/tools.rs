@@ -8,7 +8,7 @@ use std::{
 };
 
 /// Folders that a service's search path lacks and package managers install to.
-const ALSO: [&str; 4] = ["/opt/homebrew/bin", "/usr/local/bin", "/home/linuxbrew/.linuxbrew/bin", "/usr/bin"];
+const ALSO: [&str; 3] = ["/opt/homebrew/bin", "/usr/local/bin", "/home/linuxbrew/.linuxbrew/bin"];
 
 /// Names of whisper.cpp's program, newest first.
 const WHISPER: [&str; 2] = ["whisper-cli", "whisper-cpp"];

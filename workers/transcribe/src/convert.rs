@@ -21,6 +21,9 @@ const FORMATS: &str = "wav,mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,ogg,mp3,flac,aa
 /// Shortest recording that is given to Whisper, in samples: it says nothing about less than a second.
 const SHORTEST: u32 = 2 * RATE;
 
+/// Fewer samples of pauses than these are not worth leaving out.
+const LITTLE: u64 = 2 * RATE as u64;
+
 /// Converts a recording.
 pub(crate) async fn to_wav(
     job: &Job<'_>,
@@ -54,8 +57,8 @@ fn why(job: &Job<'_>, ended: &Ended, recording: &Path) -> Option<String> {
     ended.complaint().map(|complaint| job.shown(complaint, recording))
 }
 
-/// Looks at a converted recording, and makes it long enough for Whisper. One that ffmpeg found nothing in
-/// has no samples.
+/// Looks at a converted recording, and leaves of it what Whisper is to hear: no long pauses, and no less
+/// than it needs. One that ffmpeg found nothing in has no samples.
 pub(crate) fn measure(wav: &Path) -> Result<Level, Failure> {
     let broken = |e: hound::Error| match e {
         hound::Error::IoError(e) => Failure::Disk(e),
@@ -66,12 +69,28 @@ pub(crate) fn measure(wav: &Path) -> Result<Level, Failure> {
     for sample in reader.samples::<i16>() {
         meter.push(sample.map_err(broken)?);
     }
-    let samples = reader.duration();
+    let (spec, samples) = (reader.spec(), u64::from(reader.duration()));
     drop(reader);
-    if samples > 0 && samples < SHORTEST {
-        let mut writer = hound::WavWriter::append(wav).map_err(broken)?;
-        (samples..SHORTEST).try_for_each(|_| writer.write_sample(0i16)).map_err(broken)?;
+    let kept = meter.worth_hearing();
+    let left: u64 = kept.iter().map(|range| range.end - range.start).sum();
+    if left > 0 && (left < u64::from(SHORTEST) || left + LITTLE < samples) {
+        let short = wav.with_extension("short.wav");
+        let mut reader = hound::WavReader::open(wav).map_err(broken)?;
+        let mut writer = hound::WavWriter::create(&short, spec).map_err(broken)?;
+        let mut ranges = kept.into_iter().peekable();
+        for (at, sample) in (0u64..).zip(reader.samples::<i16>()) {
+            while ranges.next_if(|range| range.end <= at).is_some() {}
+            match ranges.peek() {
+                Some(range) if range.contains(&at) => {
+                    writer.write_sample(sample.map_err(broken)?).map_err(broken)?;
+                }
+                Some(_) => {}
+                None => break,
+            }
+        }
+        (left..u64::from(SHORTEST)).try_for_each(|_| writer.write_sample(0i16)).map_err(broken)?;
         writer.finalize().map_err(broken)?;
+        std::fs::rename(short, wav)?;
     }
     Ok(meter.level())
 }
@@ -108,6 +127,11 @@ mod tests {
         let level = measure(&wav).unwrap();
         assert!((0.49..0.51).contains(&level.seconds) && level.voiced_ms > 0, "{level:?}");
         assert_eq!(hound::WavReader::open(&wav).unwrap().duration(), SHORTEST);
+        let pauses = [vec![0.0; 320_000], voice(1.0, 0.3), vec![0.0; 320_000]].concat();
+        write(&wav, &pauses);
+        assert!((40.9..41.1).contains(&measure(&wav).unwrap().seconds), "it is as long as it was said to be");
+        let left = hound::WavReader::open(&wav).unwrap().duration();
+        assert!((32_000..42_000).contains(&left), "{left}");
         write(&wav, &[]);
         assert_eq!(measure(&wav).unwrap().seconds, 0.0);
         std::fs::write(&wav, "RIFF").unwrap();

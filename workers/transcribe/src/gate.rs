@@ -27,8 +27,13 @@ pub(crate) fn may_hold_speech(level: &Level) -> bool {
     level.peak_db > AUDIBLE_DB && level.run_ms >= SYLLABLE_MS
 }
 
-/// What somebody said, if anybody did; `confidence` is the mean probability of the words, from 0 to 1.
-pub(crate) fn speech(heard: &str, level: &Level, confidence: Option<f32>) -> Option<String> {
+/// What somebody said, if anybody did, from Whisper's segments; `confidence` is the mean probability of the
+/// words, from 0 to 1.
+pub(crate) fn speech(segments: &[String], level: &Level, confidence: Option<f32>) -> Option<String> {
+    // A segment of nothing but annotations is a pause.
+    let words = segments.iter().filter(|text| !plain(&without_annotations(text, &ALL)).is_empty());
+    let heard: String = words.map(String::as_str).collect();
+    let heard = heard.as_str();
     let plain = plain(&without_annotations(heard, &ALL));
     // Beside words, round brackets and stars may be somebody's.
     let text = without_annotations(heard, &SOUNDS);
@@ -237,6 +242,17 @@ mod tests {
         voiced_ms: 2000,
     };
 
+    fn one(heard: &str) -> [String; 1] {
+        [heard.to_owned()]
+    }
+
+    #[test]
+    fn pauses_between_sentences_leave_nothing() {
+        let segments = [" Guten Morgen.", " * Musik *", " [Motor]", " Bitte starte neu.", " * Musik *"];
+        let segments = segments.map(str::to_owned);
+        assert_eq!(speech(&segments, &VOICE, None).as_deref(), Some("Guten Morgen. Bitte starte neu."));
+    }
+
     #[test]
     fn only_what_can_be_speech_is_sent_to_whisper() {
         let click = {
@@ -279,16 +295,20 @@ mod tests {
             "\u{fffd}\u{fffd}",
         ] {
             for level in [FAINT, VOICE] {
-                assert_eq!(speech(heard, &level, Some(0.9)), None, "{heard:?}");
+                assert_eq!(speech(&one(heard), &level, Some(0.9)), None, "{heard:?}");
             }
         }
         for heard in
             ["you", " Thank you.", "Bye. Bye. Bye.", "Vielen Dank.", "I am I am I am I am here", "Okay."]
         {
-            assert_eq!(speech(heard, &FAINT, None), None, "{heard:?}");
+            assert_eq!(speech(&one(heard), &FAINT, None), None, "{heard:?}");
         }
-        assert_eq!(speech("Fix the door handle", &FAINT, Some(0.2)), None, "a guess about next to nothing");
-        assert_eq!(speech(&"word ".repeat(200), &VOICE, None), None, "more than can be said in 5 s");
+        assert_eq!(
+            speech(&one("Fix the door handle"), &FAINT, Some(0.2)),
+            None,
+            "a guess about next to nothing"
+        );
+        assert_eq!(speech(&one(&"word ".repeat(200)), &VOICE, None), None, "more than can be said in 5 s");
     }
 
     #[test]
@@ -306,9 +326,12 @@ mod tests {
             ("it is 3 < 5", "it is 3 < 5"),
             ("ビルドを再起動してください", "ビルドを再起動してください"),
         ] {
-            assert_eq!(speech(heard, &VOICE, Some(0.9)).as_deref(), Some(said), "{heard:?}");
+            assert_eq!(speech(&one(heard), &VOICE, Some(0.9)).as_deref(), Some(said), "{heard:?}");
         }
-        assert_eq!(speech("Restart the build", &FAINT, Some(0.9)).as_deref(), Some("Restart the build"));
+        assert_eq!(
+            speech(&one("Restart the build"), &FAINT, Some(0.9)).as_deref(),
+            Some("Restart the build")
+        );
     }
 
     #[test]
@@ -321,7 +344,7 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_is_heard_the_outcome_is_text_without_controls(heard in any::<String>()) {
-            if let Some(text) = speech(&heard, &Level { seconds: 3600.0, ..VOICE }, None) {
+            if let Some(text) = speech(&[heard], &Level { seconds: 3600.0, ..VOICE }, None) {
                 prop_assert!(!text.trim().is_empty() && !text.contains('\n'));
                 prop_assert!(text.chars().any(char::is_alphanumeric));
             }

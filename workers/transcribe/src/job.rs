@@ -96,11 +96,11 @@ impl Job<'_> {
             return Ok(None);
         }
         let heard = whisper::hear(self, tools, &wav, &level).await?;
-        let speech = gate::speech(&heard.text, &level, heard.confidence);
+        let speech = gate::speech(&heard.segments, &level, heard.confidence);
         tracing::info!(
             language = heard.language,
             confidence = heard.confidence,
-            bytes = heard.text.len(),
+            segments = heard.segments.len(),
             speech = speech.is_some(),
             "transcribed"
         );

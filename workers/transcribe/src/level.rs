@@ -1,6 +1,8 @@
 //! What can be told of a recording from its samples alone: how loud it is, how much that changes, and
 //! how much of it has a pitch. Pure.
 
+use std::ops::Range;
+
 /// Samples of a second. The recordings that we read have been converted to it.
 pub(crate) const RATE: u32 = 16_000;
 
@@ -26,6 +28,10 @@ const ABOVE_DB: f32 = 6.0;
 
 /// A frame with a pitch repeats itself this well, of 1.
 const PERIODIC: f32 = 0.6;
+
+/// Samples that are kept before and after what stands out: the ends of words are soft, and a pause between
+/// sentences helps to hear that they are two.
+const AROUND: u64 = 12_000;
 
 /// Samples that are averaged into one before a pitch is looked for, which needs no more.
 const COARSE: usize = 4;
@@ -68,6 +74,13 @@ struct Frame {
     periodic: bool,
 }
 
+impl Frame {
+    /// Whether it stands above the background.
+    fn is_active(&self, quiet: f32) -> bool {
+        self.emphasised_db > quiet + ABOVE_DB && self.db > AUDIBLE_DB
+    }
+}
+
 impl Meter {
     /// Takes a sample.
     pub(crate) fn push(&mut self, sample: i16) {
@@ -91,12 +104,34 @@ impl Meter {
         Frame { db: db(loud), emphasised_db: db(emphasised), periodic: is_periodic(samples) }
     }
 
-    /// What it was. A rest shorter than a frame says nothing.
-    pub(crate) fn level(&self) -> Level {
+    /// How loud its quiet and its loud frames are.
+    fn range(&self) -> (f32, f32) {
         let mut sorted: Vec<f32> = self.frames.iter().map(|frame| frame.emphasised_db).collect();
         sorted.sort_by(f32::total_cmp);
         let at = |percent: usize| sorted.get(sorted.len() * percent / 100).copied().unwrap_or(NOTHING_DB);
-        let (quiet, loud) = (at(10), at(95));
+        (at(10), at(95))
+    }
+
+    /// The samples that are worth listening to: whatever stands above the background, with what is around
+    /// it. Whisper makes things up about long pauses, and takes its time over them.
+    pub(crate) fn worth_hearing(&self) -> Vec<Range<u64>> {
+        let (quiet, _) = self.range();
+        let frame = FRAME as u64;
+        let mut kept: Vec<Range<u64>> = Vec::new();
+        for (n, _) in self.frames.iter().enumerate().filter(|(_, frame)| frame.is_active(quiet)) {
+            let start = (n as u64 * frame).saturating_sub(AROUND);
+            let end = ((n as u64 + 1) * frame + AROUND).min(self.samples);
+            match kept.last_mut() {
+                Some(last) if start <= last.end => last.end = end,
+                _ => kept.push(start..end),
+            }
+        }
+        kept
+    }
+
+    /// What it was. A rest shorter than a frame says nothing.
+    pub(crate) fn level(&self) -> Level {
+        let (quiet, loud) = self.range();
         let mut level = Level {
             #[expect(clippy::cast_precision_loss, reason = "a length in seconds needs no more precision")]
             seconds: self.samples as f32 / RATE as f32,
@@ -106,7 +141,7 @@ impl Meter {
         };
         let mut run = 0;
         for frame in &self.frames {
-            let active = frame.emphasised_db > quiet + ABOVE_DB && frame.db > AUDIBLE_DB;
+            let active = frame.is_active(quiet);
             run = if active { run + FRAME_MS } else { 0 };
             level.run_ms = level.run_ms.max(run);
             if active {
@@ -203,6 +238,20 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn long_pauses_are_not_worth_hearing() {
+        let pause = vec![0.0; 160_000];
+        let samples = [pause.clone(), voice(1.0, 0.3), pause.clone(), voice(2.0, 0.3), pause].concat();
+        let mut meter = Meter::default();
+        #[expect(clippy::cast_possible_truncation, reason = "a cast of a float saturates")]
+        samples.iter().for_each(|s| meter.push((s * 32_767.0) as i16));
+        let kept = meter.worth_hearing();
+        assert_eq!(kept.len(), 2, "{kept:?}");
+        assert!(kept[0].start <= 160_000 && kept[0].end >= 160_000 + 12_000, "{kept:?}");
+        let sum: u64 = kept.iter().map(|range| range.end - range.start).sum();
+        assert!((48_000..48_000 + 4 * AROUND + 2000).contains(&sum), "{sum}");
+    }
+
+    #[test]
     fn a_click_is_short() {
         let mut samples = noise(1.0, 0.0001);
         samples[8000..8040].fill(0.9);
@@ -219,6 +268,9 @@ pub(crate) mod tests {
             prop_assert!((NOTHING_DB..=0.01).contains(&level.peak_db), "{level:?}");
             prop_assert!(level.voiced_ms <= level.active_ms && level.run_ms <= level.active_ms);
             prop_assert!(level.spread_db >= 0.0);
+            let kept = meter.worth_hearing();
+            prop_assert!(kept.windows(2).all(|pair| pair[0].end < pair[1].start));
+            prop_assert!(kept.iter().all(|range| range.start < range.end && range.end <= samples.len() as u64));
         }
     }
 }

@@ -27,8 +27,8 @@ const MAX_ANSWER: u64 = 64 * 1024 * 1024;
 /// What Whisper believes that it heard.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Heard {
-    /// The words.
-    pub(crate) text: String,
+    /// The words, in the pieces that it heard them in.
+    pub(crate) segments: Vec<String>,
     /// The language, as Whisper calls it.
     pub(crate) language: String,
     /// Mean probability of the words, where it says so.
@@ -106,9 +106,9 @@ fn read(ended: &Ended, answer: &[u8]) -> Result<Heard, Option<String>> {
         Ok(answer) => answer,
         Err(e) => return Err(complaint().or_else(|| Some(format!("its answer cannot be read: {e}")))),
     };
-    let heard: String = answer.transcription.iter().map(|segment| segment.text.as_str()).collect();
+    let silent = answer.transcription.iter().all(|segment| segment.text.trim().is_empty());
     let failed = ended.said.lines().any(|line| line.trim_start().to_ascii_lowercase().starts_with("error"));
-    if heard.trim().is_empty() && failed {
+    if silent && failed {
         return Err(complaint());
     }
     let words: Vec<f32> = answer
@@ -120,7 +120,8 @@ fn read(ended: &Ended, answer: &[u8]) -> Result<Heard, Option<String>> {
         .collect();
     #[expect(clippy::cast_precision_loss, reason = "a mean of probabilities")]
     let confidence = (!words.is_empty()).then(|| words.iter().sum::<f32>() / words.len() as f32);
-    Ok(Heard { text: heard, language: answer.result.language, confidence })
+    let segments = answer.transcription.into_iter().map(|segment| segment.text).collect();
+    Ok(Heard { segments, language: answer.result.language, confidence })
 }
 
 #[cfg(test)]
@@ -138,12 +139,12 @@ mod tests {
     #[test]
     fn what_it_says_is_read_whatever_its_exit_code() {
         let heard = read(&ended(0, ""), HEARD).unwrap();
-        assert_eq!((heard.text.as_str(), heard.language.as_str()), (" Hello there.", "en"));
+        assert_eq!((heard.segments.concat(), heard.language.as_str()), (" Hello there.".to_owned(), "en"));
         assert!((heard.confidence.unwrap() - 0.8).abs() < 0.001);
         let empty = br#"{"result":{},"transcription":[]}"#;
-        assert_eq!(read(&ended(0, ""), empty).unwrap().text, "");
+        assert!(read(&ended(0, ""), empty).unwrap().segments.is_empty());
         let cut = b"{\"transcription\":[{\"text\":\" caf\xc3\"}]}";
-        assert_eq!(read(&ended(0, ""), cut).unwrap().text, " caf\u{fffd}");
+        assert_eq!(read(&ended(0, ""), cut).unwrap().segments, [" caf\u{fffd}"]);
         // A warning beside words is no failure.
         assert!(read(&ended(0, "whisper: error correction is off"), HEARD).is_ok());
     }

@@ -104,7 +104,7 @@ fn durations() {
     }
     assert_eq!(chat("  question_timeout: 10m\n").question_timeout_s, 600);
     let model = chat("  whisper_model: ~/.leo/models/ggml-base.bin\n").whisper_model;
-    assert_eq!(model.as_deref(), Some("/home/me/.leo/models/ggml-base.bin"));
+    assert_eq!(model.as_deref(), Some("/home/ann/.leo/models/ggml-base.bin"));
     assert_eq!(plain.whisper_model, None);
     assert_eq!(
         (plain.whisper_language.as_str(), chat("  whisper_language: de\n").whisper_language.as_str()),

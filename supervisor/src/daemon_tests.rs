@@ -155,7 +155,9 @@ async fn a_failed_worker_is_answered_for_and_tried_again_on_request() {
     // The others are not held back.
     running.running(&WorkerName::Hub, 0).await;
     running.running(&WorkerName::Agents, 0).await;
-    running.running(&WorkerName::Reminders, 0).await;
+    for name in [WorkerName::Reminders, WorkerName::Tasks, WorkerName::Transcribe] {
+        running.running(&name, 0).await;
+    }
 
     let mut tcp = tokio::net::TcpStream::connect(running.shared.tcp.unwrap()).await.unwrap();
     tcp.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
@@ -170,13 +172,16 @@ async fn a_failed_worker_is_answered_for_and_tried_again_on_request() {
     running.client().call(ask(), PATIENCE).await.unwrap();
     let status = running.client().call(GetStatus { measure: true }, PATIENCE).await.unwrap();
     let names: Vec<&str> = status.workers.iter().map(|w| w.name.as_str()).collect();
-    assert_eq!(names, ["hub", "http", "agents", "reminders"]);
+    assert_eq!(names, ["hub", "http", "agents", "reminders", "tasks", "transcribe"]);
     assert!(status.workers.iter().all(|w| w.state == WorkerState::Running && w.rss_bytes.is_some()));
     assert!(status.rss_bytes.is_some_and(|rss| rss > 0));
 
     let unknown = running.client().call(RestartWorker { name: "htpt".to_owned() }, PATIENCE).await;
     let Err(IpcError::Fault(fault)) = unknown else { panic!("{unknown:?}") };
-    assert_eq!(fault.message, "there is no worker `htpt`; there are: hub, http, agents, reminders");
+    assert_eq!(
+        fault.message,
+        "there is no worker `htpt`; there are: hub, http, agents, reminders, tasks, transcribe"
+    );
     running.stop().await;
 }
 
@@ -187,7 +192,9 @@ async fn mcp_workers_come_and_go_with_their_agents() {
     let name = WorkerName::Mcp(agent.clone());
     let socket = running.shared.home.mcp_socket(&agent);
     running.running(&WorkerName::Agents, 0).await;
-    running.running(&WorkerName::Reminders, 0).await;
+    for name in [WorkerName::Reminders, WorkerName::Tasks, WorkerName::Transcribe] {
+        running.running(&name, 0).await;
+    }
     let mcp_agents = |agents: &[AgentName]| running.shared.mcp_agents.send_replace(agents.to_vec());
     let stopping = |entry: &Entry| entry.status.state == WorkerState::Stopping;
     let end = async || {
@@ -233,7 +240,9 @@ async fn a_second_supervisor_is_refused_and_disturbs_nothing() {
 async fn a_bad_configuration_leaves_the_last_good_one_in_force() {
     let running = start(tempfile::tempdir().unwrap());
     running.running(&WorkerName::Agents, 0).await;
-    running.running(&WorkerName::Reminders, 0).await;
+    for name in [WorkerName::Reminders, WorkerName::Tasks, WorkerName::Transcribe] {
+        running.running(&name, 0).await;
+    }
     let file = running.shared.home.config();
     fs::write(&file, "web: {port: 0}\nchat: {enabeld: false}\n").unwrap();
     let refused = running.client().call(leo_ipc::control::Reload {}, PATIENCE).await.unwrap_err().to_string();

@@ -170,10 +170,8 @@ const MAX_PERMISSION_TIMEOUT_S: u64 = 86_400;
 
 fn resolve_chat(section: ChatSection, plain: &Chat, user_home: Option<&Path>) -> Result<Chat, Wrong> {
     let model = section.whisper_model.map(|model| {
-        absolute(&model.value, user_home).map_err(|what| Wrong {
-            at: model.referenced,
-            what: what.replace("workspace", "chat.whisper_model"),
-        })
+        absolute("chat.whisper_model", &model.value, user_home)
+            .map_err(|what| Wrong { at: model.referenced, what })
     });
     let language = section.whisper_language.map(|language| {
         let known = (2..=20).contains(&language.value.len())

@@ -161,8 +161,9 @@ pub async fn launch_token(leo: &Leo) -> Result<String> {
     let api = leo.api().await?;
     let file = leo.work().join("token");
     let ask = api.send(AGENT, &format!(">>run printf %s \"$LEO_API_TOKEN\" > {}", file.display())).await?;
+    // On the screen, not in the agent's state: that is known before the dialog takes keys.
     wait_for("the permission dialog", || async {
-        (api.agent(AGENT).await.ok()?["activity"] == "needs_input").then_some(())
+        leo.tmux.screen("=assistant:").ok()?.contains("Run this command?").then_some(())
     })
     .await?;
     ensure!(!file.exists(), "nothing runs before it is allowed");

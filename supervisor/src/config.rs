@@ -169,6 +169,10 @@ fn in_words(message: &str, key: Option<&str>) -> String {
         "invalid u16" => "must be a whole number from 0 to 65535",
         "expected mapping start" => "must hold keys, one a line below it",
         "expected sequence start" => "must be a list",
+        // The usual schedule, as it is written in a crontab.
+        _ if message.contains("anchor or alias") || message.starts_with("reference to unknown") => {
+            "must be in quotes, since it begins with `*` or `&`"
+        }
         _ => return key.map_or_else(|| message.to_owned(), |key| format!("at `{key}`: {message}")),
     };
     format!("{} {must}", key.map_or_else(|| "this".to_owned(), |key| format!("`{key}`")))

@@ -190,6 +190,8 @@ fn mistakes() {
         ("tasks:\n  t:\n    prompt: x\n    catch_up: 8d\n", 4, &["catch_up must be between 0s and 168h"]),
         ("tasks:\n  t:\n    prompt: x\n    retries: 11\n", 4, &["retries must be at most 10"]),
         ("tasks:\n  t:\n    prompt: x\n    retries: many\n", 4, &["`retries` must be a whole number"]),
+        ("tasks:\n  t:\n    prompt: x\n    schedule: */5 * * * *\n", 4, &["`schedule` must be in quotes"]),
+        ("tasks:\n  t:\n    prompt: x\n    schedule: * * * * *\n", 4, &["`schedule` must be in quotes"]),
         ("tasks:\n  Daily:\n    prompt: x\n", 2, &["Daily", "task's name"]),
         ("api_clients:\n  ci: {can_pots: []}\n", 2, &["did you mean `can_post`?"]),
         ("api_clients:\n  ci:\n    can_post: ['a', 'B*']\n", 3, &["\"B*\" names no agents", "* stands for"]),

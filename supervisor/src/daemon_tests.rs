@@ -218,8 +218,17 @@ async fn mcp_workers_come_and_go_with_their_agents() {
     end().await;
     until(|| !socket.exists()).await;
     mcp_agents(std::slice::from_ref(&agent));
-    running.running(&name, 0).await;
+    let before = running.running(&name, 0).await;
     assert!(socket.exists());
+    // A headless run in its name keeps it, whatever becomes of the agent.
+    running.shared.mcp_runs.send_replace(vec![agent.clone()]);
+    mcp_agents(&[]);
+    let marker: AgentName = "marker".parse().unwrap();
+    running.shared.mcp_runs.send_replace(vec![agent.clone(), marker.clone()]);
+    running.running(&WorkerName::Mcp(marker), 0).await;
+    assert_eq!(running.running(&name, 0).await.status.pid, before.status.pid);
+    running.shared.mcp_runs.send_replace(Vec::new());
+    running.wait_for(&name, stopping).await;
     running.stop().await;
 }
 

@@ -90,10 +90,10 @@ impl Builder {
         std::fs::create_dir_all(home.root())?;
         std::fs::create_dir_all(dir.path().join("home"))?;
         std::fs::create_dir_all(dir.path().join("work"))?;
-        let config = self.config.replace("$WORK", &dir.path().join("work").to_string_lossy());
-        std::fs::write(home.config(), format!("web: {{ port: 0 }}\n{config}"))?;
         let tmux = Tmux { socket: home.tmux_server() };
-        Ok(Leo { dir, home, tmux, builder: self, child: None })
+        let leo = Leo { dir, home, tmux, builder: self, child: None };
+        leo.configure(&leo.builder.config)?;
+        Ok(leo)
     }
 }
 
@@ -156,6 +156,16 @@ impl Leo {
         });
         std::fs::write(leo.user_home().join(".claude.json"), state.to_string())?;
         Ok(Some(leo))
+    }
+
+    /// Writes another configuration; `$WORK` stands for the agents' folder.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn configure(&self, yaml: &str) -> Result<()> {
+        let yaml = yaml.replace("$WORK", &self.work().to_string_lossy());
+        std::fs::write(self.home.config(), format!("web: {{ port: 0 }}\n{yaml}"))?;
+        Ok(())
     }
 
     /// The agents' folder.

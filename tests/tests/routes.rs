@@ -21,9 +21,7 @@ struct Bed {
 async fn bed(test: &str, route: &'static str) -> Result<Option<Bed>> {
     let model = Model::start().await?;
     let Some(mut leo) = Leo::prepare_claude(&model, test)? else { return Ok(None) };
-    let agents = CLAUDE.replace("$WORK", &leo.work().to_string_lossy());
-    let config = format!("web: {{ port: 0 }}\nchat: {{ routes: [{route}] }}\n{agents}");
-    std::fs::write(leo.home.config(), config)?;
+    leo.configure(&format!("chat: {{ routes: [{route}] }}\n{CLAUDE}"))?;
     leo.start().await?;
     leo.agent_idle(AGENT).await?;
     Ok(Some(Bed { leo, model, route }))
@@ -178,6 +176,13 @@ async fn honest_outcome(bed: Bed) -> Result<()> {
             if over["state"] == "delivered" && victim != "claude" {
                 bed.leo.reply(AGENT, &id).await?;
             }
+            if victim == "claude" {
+                // It looks alive until its death is noticed.
+                wait_for("another Claude", || async {
+                    bed.leo.tmux.pane_pid(PANE).ok().filter(|new| *new != pid)
+                })
+                .await?;
+            }
             bed.leo.agent_idle(AGENT).await?;
         }
     }
@@ -200,7 +205,6 @@ async fn honest_outcome(bed: Bed) -> Result<()> {
         }
     }
     let unproven = outcomes.iter().filter(|o| o.contains("unproven")).count();
-    println!("{outcomes:#?}");
     // The routes that hand over data know what they gave; a paste may have to admit that it does not.
     ensure!(bed.route != "bridge" || unproven == 0, "{outcomes:#?}");
     Ok(())

@@ -33,8 +33,7 @@ async fn demo(_test: &str) -> Result<Option<Bed>> {
 async fn claude(test: &str) -> Result<Option<Bed>> {
     let model = Model::start().await?;
     let Some(mut leo) = Leo::prepare_claude(&model, test)? else { return Ok(None) };
-    let yaml = config("claude").replace("$WORK", &leo.work().to_string_lossy());
-    std::fs::write(leo.home.config(), format!("web: {{ port: 0 }}\n{yaml}"))?;
+    leo.configure(&config("claude"))?;
     leo.start().await?;
     leo.agent_idle(AGENT).await?;
     Ok(Some(Bed { leo, model: Some(model) }))

@@ -368,6 +368,9 @@ pub struct SendMessage {
     /// The app's id for it, which is also its idempotency key.
     #[serde(default)]
     pub client_msg_id: Option<String>,
+    /// Whether to hand it to the turn that runs, instead of waiting for one of its own.
+    #[serde(default)]
+    pub steer: bool,
     /// Idempotency key where the app gave no id of its own.
     pub key: CallKey,
 }

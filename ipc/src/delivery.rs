@@ -23,6 +23,12 @@ pub struct Next {
     /// One that was handed over and has no outcome yet: it comes first, and nothing else may be
     /// handed over meanwhile.
     pub in_doubt: Option<Delivery>,
+    /// The oldest pending one that is for the turn that runs.
+    #[serde(default)]
+    pub steer: Option<Delivery>,
+    /// One that was handed to a running turn and has no outcome yet. It stands in nobody's way.
+    #[serde(default)]
+    pub steer_in_doubt: Option<Delivery>,
 }
 
 /// A message on its way to an agent.
@@ -74,6 +80,9 @@ pub struct BeginHandover {
     /// What is handed over, when it is not the prompt itself.
     #[serde(default)]
     pub handed_prompt: Option<String>,
+    /// Whether it goes to the turn that runs, past the queue.
+    #[serde(default)]
+    pub steer: bool,
 }
 
 /// How an attempt ended.

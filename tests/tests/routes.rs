@@ -395,3 +395,75 @@ async fn the_mod_enters_what_the_inbox_got_as_the_persons() -> Result<()> {
     ensure!(read.contains("Another Claude session"), "{read}");
     Ok(())
 }
+
+/// A message for the turn that runs is read at its next tool call, past an earlier one that waits, and has
+/// no turn and no reply of its own.
+#[tokio::test]
+async fn steer() -> Result<()> {
+    let model = Model::start().await?;
+    let Some(leo) = Leo::with_claude(&model, "steer").await? else { return Ok(()) };
+    let api = leo.api().await?;
+    let steer = async |text: &str| -> Result<String> {
+        let path = format!("/api/v1/chat/{AGENT}/messages");
+        let sent = api.post(&path, json!({ "text": text, "steer": true })).await?;
+        Ok(sent["id"].as_str().unwrap_or_default().to_owned())
+    };
+    // Without a running turn it is a message like any other.
+    let plain = steer(">>say nothing to steer").await?;
+    ensure!(leo.reply(AGENT, &plain).await?.trim() == "nothing to steer");
+    leo.agent_idle(AGENT).await?;
+
+    let first =
+        api.send(AGENT, ">>hold steering\n>>tool Bash {\"command\":\"sleep 1\"}\n>>say first").await?;
+    leo.message_state(AGENT, &first, "delivered").await?;
+    let waiting = api.send(AGENT, ">>say its own turn").await?;
+    waits_for(&api, &waiting, "turn").await?;
+    let steered = steer("look to the left").await?;
+    wait_for("the message to be handed over", || async {
+        let message = api.message(AGENT, &steered).await.ok()?;
+        (message["delivery"]["route"] == "inbox").then_some(())
+    })
+    .await?;
+    ensure!(api.message(AGENT, &steered).await?["state"] == "pending", "not before it was read");
+    model.release("steering");
+    leo.message_state(AGENT, &steered, "delivered").await?;
+    ensure!(leo.reply(AGENT, &first).await?.trim() == "first");
+    ensure!(leo.reply(AGENT, &waiting).await?.trim() == "its own turn");
+    ensure!(model.times_read("look to the left") == 1, "read once");
+    ensure!(api.reply(AGENT, &steered).await?.is_none(), "the running turn's reply is its reply");
+    Ok(())
+}
+
+/// A harness without such a way: it waits, and says what for.
+#[tokio::test]
+async fn steering_waits_where_there_is_no_way() -> Result<()> {
+    let leo = Leo::with_demo().await?;
+    let api = leo.api().await?;
+    let first = api.send(AGENT, ">>sleep 2\n>>say first").await?;
+    leo.message_state(AGENT, &first, "delivered").await?;
+    let path = format!("/api/v1/chat/{AGENT}/messages");
+    let sent = api.post(&path, json!({ "text": ">>say second", "steer": true })).await?;
+    let id = sent["id"].as_str().unwrap_or_default();
+    waits_for(&api, id, "turn").await?;
+    ensure!(leo.reply(AGENT, id).await?.trim() == "second");
+    Ok(())
+}
+
+/// Claude's own check of a mod, on the files that the binary carries.
+#[test]
+fn the_mod_is_valid() -> Result<()> {
+    let Some(bin) = leo_tests::agents::bin_dir_or_skip("the_mod_is_valid") else { return Ok(()) };
+    let folder = tempfile::tempdir()?;
+    let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../hooks/mod");
+    let copied = std::process::Command::new("cp").arg("-R").arg(source).arg(folder.path()).status()?;
+    ensure!(copied.success());
+    let mut command = std::process::Command::new(bin.join("claude"));
+    command.args(["plugin", "validate"]).arg(folder.path().join("mod")).env("HOME", folder.path());
+    let out = command.env("DISABLE_AUTOUPDATER", "1").output()?;
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    ensure!(out.status.success() && text.contains("Validation passed"), "{text}");
+    // Only what the mod needs, and nothing that changes how tools run.
+    ensure!(!text.contains("tool.run") && !text.contains("tool.call"), "{text}");
+    ensure!(text.contains("env reads: LEO_API_TOKEN, LEO_HOME, LEO_LAUNCH"), "{text}");
+    Ok(())
+}

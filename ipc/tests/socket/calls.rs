@@ -23,6 +23,7 @@ fn hang() -> GetMessage {
 
 fn send(text: String) -> SendMessage {
     SendMessage {
+        steer: false,
         agent: agent(),
         text,
         reply_to: None,

@@ -65,7 +65,7 @@ proptest! {
         prop_assert_eq!(codec::decode::<Envelope>(&codec::encode(&envelope).unwrap()).unwrap(), envelope);
         let reply_to = reply_to.as_deref().map(Into::into);
         for request in [
-            HubRequest::SendMessage(SendMessage {
+            HubRequest::SendMessage(SendMessage { steer: false,
                 agent: "a".parse().unwrap(),
                 text: text.clone(),
                 reply_to: reply_to.clone(),
@@ -127,7 +127,7 @@ proptest! {
 
     #[test]
     fn a_mangled_request_is_refused_or_another_request(at in any::<prop::sample::Index>(), byte in any::<u8>()) {
-        let request = HubRequest::SendMessage(SendMessage {
+        let request = HubRequest::SendMessage(SendMessage { steer: false,
             agent: "a".parse().unwrap(),
             text: "hello".into(),
             reply_to: None,

@@ -64,6 +64,7 @@ async fn measure(leo: &Leo, hub: &Client<HubRequest>) -> Result<()> {
             let (hub, text) = (hub.clone(), text.clone());
             async move {
                 let send = SendMessage {
+                    steer: false,
                     agent: format!("a{}", n % AGENTS).parse()?,
                     text,
                     reply_to: None,

@@ -12,6 +12,7 @@ mod live;
 mod look;
 mod rest;
 mod shared;
+mod steer;
 mod task;
 mod watch;
 mod words;

@@ -69,6 +69,9 @@ pub(crate) fn send(tx: &mut Tx<'_>, home: &Home, request: &SendMessage) -> Outco
         let prompt = prompt_of(tx.db, &request.agent, request.reply_to.as_ref(), &text)?;
         delivery::enqueue(tx, &request.agent, &id, &prompt)?;
     }
+    if request.steer {
+        delivery::mark_steer(tx, &id)?;
+    }
     let message = message::emit_new(tx, &id)?;
     tx.wake(Wake::Outbox { name: request.agent.clone() });
     Ok(Accepted { message, created: true })

@@ -41,18 +41,46 @@ fn from_row(row: &Row<'_>, agent: &AgentName, now: Time) -> Result<Delivery, rus
     })
 }
 
-fn first(db: &Connection, agent: &AgentName, phase: &str, now: Time) -> Outcome<Option<Delivery>> {
-    // A voice note that is being transcribed keeps its place for a while: what came after it waits.
+/// Which deliveries are looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Which {
+    /// Voice notes that are being transcribed.
+    Transcribing,
+    /// Waiting. A voice note that is being transcribed keeps its place for a while: what came after it
+    /// waits.
+    Queued,
+    /// Waiting, and for the turn that runs.
+    Steering,
+    /// Handed over from the queue.
+    Handed,
+    /// Handed to a turn that ran.
+    Steered,
+}
+
+impl Which {
+    fn condition(self) -> &'static str {
+        match self {
+            Which::Transcribing => "phase = 'transcribing'",
+            Which::Queued => {
+                "phase = 'queued' AND NOT EXISTS (
+                 SELECT 1 FROM deliveries n JOIN voice_notes v ON v.message_id = n.message_id
+                 WHERE n.agent = ?1 AND n.phase = 'transcribing' AND v.held = 1
+                 AND n.message_id < deliveries.message_id)"
+            }
+            Which::Steering => "phase = 'queued' AND steer = 1",
+            Which::Handed => "phase = 'handed' AND steered = 0",
+            Which::Steered => "phase = 'handed' AND steered = 1",
+        }
+    }
+}
+
+fn first(db: &Connection, agent: &AgentName, which: Which, now: Time) -> Outcome<Option<Delivery>> {
     let sql = format!(
-        "SELECT {COLUMNS} FROM deliveries WHERE agent = ?1 AND phase = ?2 AND phase <> 'done'
-         AND NOT (?2 = 'queued' AND EXISTS (
-             SELECT 1 FROM deliveries n JOIN voice_notes v ON v.message_id = n.message_id
-             WHERE n.agent = ?1 AND n.phase = 'transcribing' AND v.held = 1
-             AND n.message_id < deliveries.message_id))
-         ORDER BY message_id LIMIT 1"
+        "SELECT {COLUMNS} FROM deliveries WHERE agent = ?1 AND phase <> 'done' AND {} ORDER BY message_id LIMIT 1",
+        which.condition()
     );
     let mut statement = db.prepare_cached(&sql)?;
-    Ok(statement.query_row([agent.as_str(), phase], |row| from_row(row, agent, now)).optional()?)
+    Ok(statement.query_row([agent.as_str()], |row| from_row(row, agent, now)).optional()?)
 }
 
 /// Queues a prompt for an agent.
@@ -65,23 +93,47 @@ pub(crate) fn enqueue(tx: &Tx<'_>, agent: &AgentName, id: &MessageId, prompt: &s
     Ok(())
 }
 
+/// Says that a message is for the turn that runs.
+pub(crate) fn mark_steer(tx: &Tx<'_>, id: &MessageId) -> Outcome<()> {
+    tx.db.execute("UPDATE deliveries SET steer = 1 WHERE message_id = ?1", [id.as_str()])?;
+    Ok(())
+}
+
 /// The next message to hand over, and the one in doubt.
 pub(crate) fn next(db: &Connection, agent: &AgentName) -> Outcome<Next> {
     agent::must_exist(db, agent)?;
     let now = Time::now();
-    Ok(Next { delivery: first(db, agent, "queued", now)?, in_doubt: first(db, agent, "handed", now)? })
+    Ok(Next {
+        delivery: first(db, agent, Which::Queued, now)?,
+        in_doubt: first(db, agent, Which::Handed, now)?,
+        steer: first(db, agent, Which::Steering, now)?,
+        steer_in_doubt: first(db, agent, Which::Steered, now)?,
+    })
 }
 
 /// The oldest message that waits to be handed over.
 pub(crate) fn first_queued(db: &Connection, agent: &AgentName) -> Outcome<Option<MessageId>> {
-    Ok(first(db, agent, "queued", Time::now())?.map(|d| d.message_id))
+    Ok(first(db, agent, Which::Queued, Time::now())?.map(|d| d.message_id))
 }
 
-/// The message that was handed to a launch and has no outcome yet. What another launch reports, late, is
-/// no evidence for it.
-pub(crate) fn handed(db: &Connection, agent: &AgentName, launch: &LaunchId) -> Outcome<Option<Handed>> {
-    let found = first(db, agent, "handed", Time::now())?.filter(|d| d.launch.as_ref() == Some(launch));
-    Ok(found.map(|d| Handed { message_id: d.message_id, prompt: d.handed_prompt.unwrap_or(d.prompt) }))
+/// The message that was handed to a launch, has no outcome yet, and is part of `text`; the queue's where
+/// neither is. What another launch reports, late, is no evidence for it.
+pub(crate) fn handed(
+    db: &Connection,
+    agent: &AgentName,
+    launch: &LaunchId,
+    text: Option<&str>,
+) -> Outcome<Option<Handed>> {
+    let mut found = Vec::new();
+    for which in [Which::Handed, Which::Steered] {
+        let here = first(db, agent, which, Time::now())?.filter(|d| d.launch.as_ref() == Some(launch));
+        found.extend(
+            here.map(|d| Handed { message_id: d.message_id, prompt: d.handed_prompt.unwrap_or(d.prompt) }),
+        );
+    }
+    let named =
+        found.iter().position(|h| text.is_some_and(|text| leo_ipc::prompt::contains(text, &h.prompt)));
+    Ok(if found.is_empty() { None } else { Some(found.swap_remove(named.unwrap_or(0))) })
 }
 
 /// Whether a delivered message still waits for its turn.
@@ -105,7 +157,8 @@ fn unbound(db: &Connection, agent: &AgentName, now: Time) -> Outcome<Vec<Unbound
 pub(crate) fn begin(tx: &mut Tx<'_>, tmux_socket: &str, request: &BeginHandover) -> Outcome<Delivery> {
     let record = agent::load(tx.db, tmux_socket, &request.agent)?;
     agent::must_be_current(&record, &request.launch)?;
-    if let Some(doubt) = first(tx.db, &request.agent, "handed", tx.now)? {
+    let lane = if request.steer { Which::Steered } else { Which::Handed };
+    if let Some(doubt) = first(tx.db, &request.agent, lane, tx.now)? {
         let same = doubt.message_id == request.message_id && doubt.attempt == request.attempt;
         if same && doubt.launch.as_ref() == Some(&request.launch) {
             return Ok(doubt);
@@ -115,7 +168,7 @@ pub(crate) fn begin(tx: &mut Tx<'_>, tmux_socket: &str, request: &BeginHandover)
     }
     let changed = tx.db.execute(
         "UPDATE deliveries SET phase = 'handed', attempts = ?3, launch = ?4, route = ?5, handed_prompt = ?6,
-         handed_at = ?7
+         handed_at = ?7, steered = ?8
          WHERE message_id = ?1 AND agent = ?2 AND phase = 'queued' AND attempts = ?3 - 1",
         rusqlite::params![
             request.message_id.as_str(),
@@ -125,20 +178,24 @@ pub(crate) fn begin(tx: &mut Tx<'_>, tmux_socket: &str, request: &BeginHandover)
             word(request.route),
             request.handed_prompt,
             tx.now.millis(),
+            request.steer,
         ],
     )?;
     if changed == 0 {
         return Err(Fault::new("not_pending", "the message no longer waits to be handed over").into());
     }
-    let delivery = first(tx.db, &request.agent, "handed", tx.now)?;
+    let delivery = first(tx.db, &request.agent, lane, tx.now)?;
     delivery.ok_or_else(|| Fault::internal("a delivery vanished inside its transaction").into())
 }
 
-/// Records that the harness has a message.
+/// Records that the harness has a message. One for the turn that runs, and that started none of its own,
+/// was folded into it.
 pub(crate) fn delivered(tx: &mut Tx<'_>, agent: &AgentName, id: &MessageId, bound: bool) -> Outcome<()> {
     let changed = tx.db.execute(
-        "UPDATE deliveries SET phase = 'done', done_at = ?2, turn = ?3 WHERE message_id = ?1 AND phase = 'handed'",
-        rusqlite::params![id.as_str(), tx.now.millis(), if bound { "bound" } else { "unbound" }],
+        "UPDATE deliveries SET phase = 'done', done_at = ?2,
+         turn = CASE WHEN ?3 THEN 'bound' WHEN steered = 1 THEN 'folded' ELSE 'unbound' END
+         WHERE message_id = ?1 AND phase = 'handed'",
+        rusqlite::params![id.as_str(), tx.now.millis(), bound],
     )?;
     if changed == 0 {
         return Ok(());
@@ -174,8 +231,8 @@ pub(crate) fn outcome(tx: &mut Tx<'_>, request: &ReportOutcome) -> Outcome<Messa
         }
         (Ended::NotApplied {}, true, _) => {
             tx.db.execute(
-                "UPDATE deliveries SET phase = 'queued', launch = NULL, handed_prompt = NULL, handed_at = NULL
-                 WHERE message_id = ?1",
+                "UPDATE deliveries SET phase = 'queued', launch = NULL, handed_prompt = NULL, handed_at = NULL,
+                 steer = CASE WHEN steered = 1 THEN 0 ELSE steer END, steered = 0 WHERE message_id = ?1",
                 [request.message_id.as_str()],
             )?;
             tx.wake(Wake::Outbox { name: request.agent.clone() });
@@ -219,10 +276,12 @@ fn fail(
 
 /// Fails everything that still waits for an agent.
 pub(crate) fn fail_all(tx: &mut Tx<'_>, agent: &AgentName, text: &str) -> Outcome<()> {
-    for phase in ["handed", "transcribing", "queued"] {
-        while let Some(delivery) = first(tx.db, agent, phase, tx.now)? {
-            let (reason, note) = match phase {
-                "handed" => (FailedReason::Unproven, format!("{text} It may have been applied.")),
+    for which in [Which::Steered, Which::Handed, Which::Transcribing, Which::Queued] {
+        while let Some(delivery) = first(tx.db, agent, which, tx.now)? {
+            let (reason, note) = match which {
+                Which::Handed | Which::Steered => {
+                    (FailedReason::Unproven, format!("{text} It may have been applied."))
+                }
                 _ => (FailedReason::AgentUnreachable, text.to_owned()),
             };
             fail(tx, agent, &delivery.message_id, delivery.attempt, reason, &note)?;

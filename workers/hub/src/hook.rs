@@ -104,7 +104,7 @@ fn scene(tx: &Tx<'_>, who: &AgentIdentity, event: &HookEvent) -> Outcome<Scene> 
     Ok(Scene {
         running: turn::running(tx.db, agent)?,
         named,
-        handed: delivery::handed(tx.db, agent, &who.launch)?,
+        handed: delivery::handed(tx.db, agent, &who.launch, event.prompt.as_deref())?,
         unbound: delivery::has_unbound(tx.db, agent, tx.now)?,
     })
 }

@@ -15,6 +15,7 @@ const STEPS: &[&str] = &[
     include_str!("schema/0007_told_events.sql"),
     include_str!("schema/0008_api_clients.sql"),
     include_str!("schema/0009_voice.sql"),
+    include_str!("schema/0010_steer.sql"),
 ];
 
 /// The version this build writes.

@@ -98,6 +98,7 @@ impl Bed {
 
     pub(crate) async fn send(&self, text: &str, id: Option<&str>) -> Result<Accepted, Fault> {
         self.ask(SendMessage {
+            steer: false,
             agent: a(),
             text: text.into(),
             reply_to: None,
@@ -124,6 +125,7 @@ impl Bed {
             launch: launch.into(),
             route: Route::Paste,
             handed_prompt: None,
+            steer: false,
         })
         .await
     }

@@ -6,7 +6,7 @@ use crate::{
     bridge::{Ack, AckOutcome, Command, News, Op},
     delivery::{
         order::{self, Bridge, Choice, Inbox, Means},
-        route::{Event, Giving},
+        route::{Event, Giving, State},
     },
     harness::{Gate, Session},
     inbox::{Inboxes, Receipt, SAME_TEXT},
@@ -152,17 +152,20 @@ impl Agent {
             (Some(live), Some(under_way), Some(Route::Inbox)) => {
                 let session = self.harness().map(|h| h.session(&live.place)).unwrap_or_default();
                 let (live, text) = (live.clone(), under_way.text.clone());
-                self.into_inbox(&live, session, &delivery, &text).await
+                self.write_inbox(&live, session, &delivery, &text).await
             }
             _ => false,
         };
         (!given && giving == Giving::First).then_some(Event::SendFailed)
     }
 
-    async fn into_inbox(&mut self, live: &Live, session: Session, delivery: &Delivery, text: &str) -> bool {
+    async fn write_inbox(&mut self, live: &Live, session: Session, delivery: &Delivery, text: &str) -> bool {
         let Some(inbox) = session.inbox else { return false };
-        // Where the mod is loaded, it may enter the message as the person's.
-        self.shared.links.expect_in_inbox(&live.launch, delivery.id(), text.to_owned());
+        // Where the mod is loaded, it may enter the message as the person's; that would have a turn of its
+        // own, which one for the turn that runs must not.
+        if !self.in_steering {
+            self.shared.links.expect_in_inbox(&live.launch, delivery.id(), text.to_owned());
+        }
         let sessions = live.place.harness_dir.join("sessions");
         let message = (delivery.message_id.as_str(), text);
         let written = self.shared.inboxes.write(&self.name, &inbox, &sessions, live.place.pid, message).await;
@@ -181,18 +184,20 @@ impl Agent {
 
     /// The peer inbox says what became of a message.
     pub(super) async fn receipt(&mut self, receipt: &Receipt) {
-        let Some(job) = self.route.job() else { return };
-        let ours = job.delivery.route == Some(Route::Inbox)
-            && job.delivery.message_id.as_str() == receipt.orig_msg_id;
-        // What was given twice and is dropped once was taken before.
-        if !ours || !receipt.is_final() || self.route.was_given_again() {
-            return;
+        let is_of = |state: &State| {
+            let job = state.job().filter(|job| job.delivery.route == Some(Route::Inbox))?;
+            // What was given twice and is dropped once was taken before.
+            let ours = job.delivery.message_id.as_str() == receipt.orig_msg_id && !state.was_given_again();
+            (ours && receipt.is_final()).then(|| job.delivery.id())
+        };
+        let ack =
+            |id| Ack { id, outcome: AckOutcome::Refused, prompt_id: None, why: Some(receipt.status.clone()) };
+        if let Some(id) = is_of(&self.route) {
+            self.refuse(&id);
+            self.deliver(Event::Acked(ack(id))).await;
+        } else if let Some(id) = is_of(&self.steering) {
+            self.steer(Event::Acked(ack(id))).await;
         }
-        let id = job.delivery.id();
-        self.refuse(&id);
-        let why = Some(receipt.status.clone());
-        let ack = Ack { id, outcome: AckOutcome::Refused, prompt_id: None, why };
-        self.deliver(Event::Acked(ack)).await;
     }
 
     /// Says which route is in use, when that has changed.

@@ -24,21 +24,28 @@ impl Agent {
     /// Feeds the route and carries out its actions, until it has nothing more to do for now.
     pub(super) async fn deliver(&mut self, event: Event) {
         let mut events = VecDeque::from([event]);
+        let mut asked = false;
         while let Some(event) = events.pop_front() {
             let state = std::mem::replace(&mut self.route, State::Quiet);
             let (state, actions) = route::step(state, event, Instant::now());
             self.route = state;
             for action in actions {
+                asked |= action == Action::Ask;
                 if let Some(event) = self.act(action).await {
                     events.push_back(event);
                 }
             }
+        }
+        if asked && self.has_to_steer() {
+            Box::pin(self.steer(Event::Wake)).await;
         }
     }
 
     async fn act(&mut self, action: Action) -> Option<Event> {
         match action {
             Action::Ask => self.ask().await,
+            // The queue says what its messages wait for, and starts the agent.
+            Action::Waiting(_) | Action::WakeAgent if self.in_steering => None,
             Action::Waiting(reason) => {
                 self.set_waiting(reason).await;
                 None
@@ -91,7 +98,9 @@ impl Agent {
                 return None;
             }
         };
-        if let Some(doubt) = &next.in_doubt {
+        self.steer_waits = next.steer.is_some() || next.steer_in_doubt.is_some();
+        let in_doubt = if self.in_steering { &next.steer_in_doubt } else { &next.in_doubt };
+        if let Some(doubt) = in_doubt {
             let ago = doubt.handed_ms_ago.unwrap_or(0);
             let text = match (&doubt.handed_prompt, doubt.route) {
                 (Some(handed), _) => for_paste(handed),
@@ -99,6 +108,9 @@ impl Agent {
                 (None, _) => for_paste(&doubt.prompt),
             };
             self.set_under_way(doubt, text, Time::now().millis().saturating_sub(ago));
+        }
+        if self.in_steering {
+            return Some(self.next_to_steer(next));
         }
         match (&self.fail_pending, &next.delivery, &next.in_doubt) {
             (Some(note), Some(delivery), None) => {
@@ -149,14 +161,17 @@ impl Agent {
             launch,
             route,
             handed_prompt,
+            steer: self.in_steering,
         };
         let handed_ms = Time::now().millis();
         match self.shared.hub.ask(begin).await {
             Ok(begun) => {
                 self.under_way = None;
                 self.set_under_way(&begun, text, handed_ms);
-                // It waits for nothing any more.
-                self.set_waiting(None).await;
+                if !self.in_steering {
+                    // It waits for nothing any more.
+                    self.set_waiting(None).await;
+                }
                 Event::Begun(begun)
             }
             Err(fault) => {

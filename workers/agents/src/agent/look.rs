@@ -1,7 +1,7 @@
 //! Looking at a running agent: its session file, its pane where that is needed, its transcript.
 
 use super::{
-    life,
+    life, steer,
     task::{Agent, UnderWay},
     watch::{Findings, Look, Watch},
 };
@@ -59,6 +59,7 @@ impl Agent {
     /// Looks, reports what changed, and lets the delivery go on.
     pub(super) async fn look_and_deliver(&mut self) {
         let view = self.look().await;
+        self.steer_on().await;
         if matches!(self.route, route::State::Quiet) {
             return;
         }
@@ -111,13 +112,14 @@ impl Agent {
         let holding = observe::holding(composer.as_ref(), text);
         let idle =
             seen.session.status == Status::Idle || observe::is_resting(&seen.session, seen.screen.as_ref());
-        let route = seen.choice;
-        self.show_route(route).await;
+        let route = if self.in_steering { Choice::Use(Route::Inbox) } else { seen.choice };
+        self.show_route(seen.choice).await;
         let gate = match self.way(route) {
             Some(Route::Bridge | Route::Inbox) => observe::gate_for_data(seen.gate, &seen.session),
             _ => seen.gate,
         };
         let gate = match gate {
+            _ if self.in_steering => steer::gate(&seen.session),
             // What ends takes nothing more; the next launch does.
             Gate::Open if self.is_ending() => Gate::Starting,
             Gate::Open if settling => Gate::Turn,

@@ -206,6 +206,13 @@ pub(super) struct Agent {
     pub(super) idle: Idle,
     pub(super) live: Option<Live>,
     pub(super) under_way: Option<UnderWay>,
+    /// The hand-over beside the queue, to the turn that runs, and its text.
+    pub(super) steering: route::State,
+    pub(super) steered: Option<UnderWay>,
+    /// Whether `route` and `under_way` are that hand-over's at the moment.
+    pub(super) in_steering: bool,
+    /// Whether the hub has a message for it.
+    pub(super) steer_waits: bool,
     /// The routes that refused a message.
     pub(super) refused: Option<(MessageId, Vec<Route>)>,
     /// What the hub was last told about pending messages; nothing yet at the start.
@@ -243,6 +250,10 @@ impl Agent {
             idle: Idle::default(),
             live: None,
             under_way: None,
+            steering: route::State::Quiet,
+            steered: None,
+            in_steering: false,
+            steer_waits: false,
             refused: None,
             waiting: None,
             asleep: false,
@@ -273,10 +284,11 @@ impl Agent {
         // Without a process a message waits for mail, not for time; one under way is settled at once.
         let held = matches!(self.route, route::State::Held(_));
         let route = if live || !held { self.route.pause(now) } else { None };
+        let steering = if live { self.steering.pause(now) } else { None };
         let turn_over = self.turn_over.is_some_and(|at| now.saturating_duration_since(at) < TURN_OVER);
         let soon = (held && live && turn_over).then_some(TURN_OVER_LOOK);
         let rest = if live { self.idle.due(self.rest_after()) } else { None };
-        [self.life.due(), after(stopping), after(watch), after(route), after(soon), rest]
+        [self.life.due(), after(stopping), after(watch), after(route), after(steering), after(soon), rest]
             .into_iter()
             .flatten()
             .min()

@@ -110,6 +110,9 @@ pub(crate) struct NewMessage {
     pub(super) reply_to: Option<String>,
     /// The app's own id for it: the same id and body again is the same message.
     pub(super) client_msg_id: Option<String>,
+    /// Hands it to the turn that runs, as far as the harness can: it is read at that turn's next tool
+    /// call, and the turn's reply is its reply. Without a running turn it is a message like any other.
+    pub(super) steer: Option<bool>,
 }
 
 /// Sends a message. 202 when it was accepted, 200 when it had been accepted before.
@@ -143,7 +146,7 @@ fn check_files(ids: &[String]) -> Result<(), Refusal> {
 
 /// Sends a message to an agent, on whatever route it was asked for.
 pub(super) async fn deliver(app: &App, agent: AgentName, key: CallKey, body: NewMessage) -> Answer<Message> {
-    let NewMessage { text, attachments, reply_to, client_msg_id } = body;
+    let NewMessage { text, attachments, reply_to, client_msg_id, steer } = body;
     check_files(&attachments)?;
     if text.trim().is_empty() && attachments.is_empty() {
         return Err(Refusal::bad_request("at $.text: a message without files needs a text"));
@@ -151,7 +154,15 @@ pub(super) async fn deliver(app: &App, agent: AgentName, key: CallKey, body: New
     check_text(&text)?;
     let reply_to = reply_to.map(|id| message_id(&id, "at $.reply_to")).transpose()?;
     let client_msg_id = client_msg_id.map(|id| own_id(&id, "at $.client_msg_id")).transpose()?;
-    let request = SendMessage { agent, text, reply_to, attachments, client_msg_id, key };
+    let request = SendMessage {
+        steer: steer.unwrap_or_default(),
+        agent,
+        text,
+        reply_to,
+        attachments,
+        client_msg_id,
+        key,
+    };
     let Accepted { message, created } = app.hub.call(request, HUB_DEADLINE).await?;
     Ok(Data::accepted(created, message))
 }

@@ -127,7 +127,13 @@ pub(crate) async fn message(
 ) -> Answer<Message> {
     let Some(client) = speaker.client else {
         let client_msg_id = body.client_msg_id;
-        let message = NewMessage { text: body.text, attachments: Vec::new(), reply_to: None, client_msg_id };
+        let message = NewMessage {
+            text: body.text,
+            attachments: Vec::new(),
+            reply_to: None,
+            client_msg_id,
+            steer: None,
+        };
         return deliver(&app, agent, key, message).await;
     };
     check_text(&body.text)?;

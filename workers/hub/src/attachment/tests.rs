@@ -38,6 +38,7 @@ impl Bed {
         own: Option<&str>,
     ) -> Result<Accepted, Fault> {
         self.ask(SendMessage {
+            steer: false,
             agent: to.parse().unwrap(),
             text: text.into(),
             reply_to: None,

@@ -398,6 +398,7 @@ async fn a_reply_to_a_card_says_what_it_is_about() {
     let card = bed.ask(post).await.unwrap().message_id;
     bed.hook("t1", stop("r1", "")).await.unwrap();
     let reply = SendMessage {
+        steer: false,
         agent: a(),
         text: "tell me more".into(),
         reply_to: Some(card.clone()),

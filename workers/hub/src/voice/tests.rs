@@ -35,7 +35,15 @@ impl Bed {
             attachments.push(self.sound(name, bytes).await);
         }
         let (text, key) = (text.to_owned(), CallKey::fresh());
-        let send = SendMessage { agent: a(), text, reply_to: None, attachments, client_msg_id: None, key };
+        let send = SendMessage {
+            steer: false,
+            agent: a(),
+            text,
+            reply_to: None,
+            attachments,
+            client_msg_id: None,
+            key,
+        };
         self.ask(send).await.unwrap().message
     }
 

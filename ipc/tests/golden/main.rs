@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
+mod asks;
 mod clients;
 mod reminders;
 mod tasks;

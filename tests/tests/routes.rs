@@ -467,3 +467,57 @@ fn the_mod_is_valid() -> Result<()> {
     ensure!(text.contains("env reads: LEO_API_TOKEN, LEO_HOME, LEO_LAUNCH"), "{text}");
     Ok(())
 }
+
+/// A Claude that does not load the mod: after a while messages take the next route, none is lost. A
+/// changed order of routes counts from the next message on, without a restart.
+#[tokio::test]
+async fn a_mod_that_does_not_connect_is_passed_over() -> Result<()> {
+    let model = Model::start().await?;
+    let test = "a_mod_that_does_not_connect_is_passed_over";
+    let Some(mut leo) = Leo::prepare_claude(&model, test)? else { return Ok(()) };
+    let Some(bin) = leo_tests::agents::bin_dir_or_skip(test) else { return Ok(()) };
+    // A program that drops the option, as a Claude does that knows no mods.
+    let wrapper = leo.user_home().join("claude-without-mods");
+    let script = format!(
+        "#!/bin/bash\nargs=()\nwhile [ $# -gt 0 ]; do case $1 in --plugin-dir) shift 2;; *) args+=(\"$1\"); shift;; esac; done\nexec '{}' \"${{args[@]}}\"\n",
+        bin.join("claude").display()
+    );
+    std::fs::create_dir(&wrapper)?;
+    std::fs::write(wrapper.join("claude"), script)?;
+    std::fs::set_permissions(wrapper.join("claude"), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    let config = |routes: &str| {
+        let agents = CLAUDE.replace("$WORK", &leo.work().to_string_lossy()).replace(
+            "harness: claude",
+            &format!(
+                "env: {{ PATH: '{}:/usr/local/bin:/usr/bin:/bin' }}, harness: claude",
+                wrapper.display()
+            ),
+        );
+        std::fs::write(
+            leo.home.config(),
+            format!("web: {{ port: 0 }}\nchat: {{ routes: [{routes}] }}\n{agents}"),
+        )
+    };
+    config("bridge, inbox, paste")?;
+    leo.start().await?;
+    leo.agent_idle(AGENT).await?;
+    let api = leo.api().await?;
+    let first = api.send(AGENT, ">>say first").await?;
+    waits_for(&api, &first, "start").await?;
+    let message = leo.message_state(AGENT, &first, "delivered").await?;
+    ensure!(message["delivery"]["route"] == "inbox", "{message}");
+    leo.reply(AGENT, &first).await?;
+
+    std::fs::write(
+        leo.home.config(),
+        std::fs::read_to_string(leo.home.config())?.replace("bridge, inbox, paste", "paste"),
+    )?;
+    ensure!(leo.run(&["reload"])?.status.success());
+    leo.agent_idle(AGENT).await?;
+    wait_for("a message to be pasted", || async {
+        let id = api.send(AGENT, ">>say next").await.ok()?;
+        leo.reply(AGENT, &id).await.ok()?;
+        (api.message(AGENT, &id).await.ok()?["delivery"]["route"] == "paste").then_some(())
+    })
+    .await
+}

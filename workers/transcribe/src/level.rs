@@ -189,10 +189,16 @@ pub(crate) mod tests {
         meter.level()
     }
 
+    /// Samples of so many seconds.
+    #[expect(clippy::cast_possible_truncation, reason = "a cast of a float saturates")]
+    fn count(seconds: f32) -> usize {
+        (seconds * 16_000.0) as usize
+    }
+
     /// Noise that is the same each time.
     pub(crate) fn noise(seconds: f32, loud: f32) -> Vec<f32> {
         let mut state = 0x2545_f491_u32;
-        let samples = (0..(seconds * 16_000.0) as usize).map(|_| {
+        let samples = (0..count(seconds)).map(|_| {
             state ^= state << 13;
             state ^= state >> 17;
             state ^= state << 5;
@@ -203,7 +209,7 @@ pub(crate) mod tests {
 
     /// Syllables: a buzz of 120 Hz with its overtones, four times a second.
     pub(crate) fn voice(seconds: f32, loud: f32) -> Vec<f32> {
-        let samples = (0..(seconds * 16_000.0) as usize).map(|n| {
+        let samples = (0..count(seconds)).map(|n| {
             let t = n as f32 / 16_000.0;
             let tone: f32 =
                 (1..12).map(|k| (t * 120.0 * std::f32::consts::TAU * k as f32).sin() / k as f32).sum();

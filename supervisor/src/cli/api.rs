@@ -4,8 +4,10 @@
 
 mod events;
 mod sse;
+mod upload;
 
 pub(crate) use events::{Event, Events, Update};
+pub(crate) use upload::UploadError;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};

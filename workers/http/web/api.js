@@ -33,6 +33,36 @@ export async function call(method, path, body) {
   return envelope.data;
 }
 
+/**
+ * Uploads a file for a thread. `progress` is told the share that is gone; the result has a promise of the
+ * attachment and a way to stop. Only XMLHttpRequest tells how far a body is.
+ */
+export function upload(file, name, agent, progress) {
+  const request = new XMLHttpRequest();
+  const done = new Promise((resolve, reject) => {
+    const query = new URLSearchParams({ filename: name, agent });
+    request.open("POST", `/api/v1/chat/uploads?${query}`);
+    request.setRequestHeader("accept", "application/json");
+    request.setRequestHeader("idempotency-key", freshId());
+    request.setRequestHeader("content-type", file.type || "application/octet-stream");
+    request.upload.onprogress = (e) => e.lengthComputable && progress(e.loaded / e.total);
+    request.onerror = () => reject(new ApiError("Leo cannot be reached.", "unreachable", 0));
+    request.onabort = () => reject(new ApiError("Stopped.", "stopped", 0));
+    request.onload = () => {
+      let envelope;
+      try {
+        envelope = JSON.parse(request.responseText);
+      } catch {
+        return reject(new ApiError("The answer cannot be read.", "unreadable", request.status));
+      }
+      if (!envelope.ok) return reject(new ApiError(envelope.error, envelope.code, request.status));
+      return resolve(envelope.data);
+    };
+    request.send(file);
+  });
+  return { done, stop: () => request.abort() };
+}
+
 /** An id of our own for a message; `randomUUID` exists only where the page is a secure context. */
 export function freshId() {
   if (crypto.randomUUID) return crypto.randomUUID();

@@ -3,7 +3,8 @@
 import { ApiError, call, follow, freshId } from "/api.js";
 import { card, ending, isCard } from "/cards.js";
 import { hideReminders, showReminders } from "/reminders.js";
-import { clock, day, doing, el, prose, shortly, size, standing } from "/words.js";
+import { Tray, accept, fileBox, names } from "/files.js";
+import { clock, day, doing, el, prose, shortly, standing } from "/words.js";
 
 const $ = (id) => document.getElementById(id);
 const PAGE = 50;
@@ -180,7 +181,7 @@ function drawThreads() {
 function threadRow(thread) {
   const { text, dot } = doing(known.agents.get(thread.agent));
   const last = thread.last_message;
-  const said = last ? (last.direction === "in" ? `${sender(last)}: ` : "") + (last.text || files(last)) : text;
+  const said = last ? (last.direction === "in" ? `${sender(last)}: ` : "") + (last.text || (last.transcript || names(last))) : text;
   const row = el("button", "thread", { type: "button", "data-agent": thread.agent, onclick: () => open(thread.agent) },
     el("span", `dot ${dot}`, { title: text }),
     el("span", "who", {}, thread.agent),
@@ -219,11 +220,23 @@ function drawHead() {
   $("composer").hidden = !agent;
 }
 
+/** Whether the newest message was in view when the person last moved: what grows later keeps it there. */
+let atEnd = true;
+
+function isAtEnd() {
+  const scroll = $("scroll");
+  return scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 80;
+}
+
+function stayAtEnd() {
+  if (atEnd) $("scroll").scrollTop = $("scroll").scrollHeight;
+}
+
 function drawMessages() {
   if (known.current === null) return;
   const { loaded, hasMore } = page(known.current);
   const scroll = $("scroll");
-  const stick = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 80;
+  const stick = atEnd;
   const messages = sorted(known.current);
   $("older").hidden = !hasMore;
   $("empty").hidden = !loaded || messages.length > 0;
@@ -273,7 +286,7 @@ function reconcile(messages) {
     const to = message.reply_to ? page(message.agent).messages.get(message.reply_to) : null;
     const answers = to && said?.id !== to.id && said?.reply_to !== to.id ? to : null;
     joined &&= !answers;
-    const version = JSON.stringify([joined, answers?.id, message]);
+    const version = JSON.stringify([joined, answers?.id, { ...message, sending: message.sending?.length }]);
     keep(message.client_msg_id ?? message.id, version, () => messageRow(message, joined, answers));
     previous = message;
     if (message.kind !== "system") said = message;
@@ -298,18 +311,21 @@ function messageRow(message, joined, answers) {
     const who = sender(message);
     const task = message.task && !mine ? el("span", "", {}, `task ${message.task} `) : "";
     const by = el("p", "by", {}, el("b", "", {}, who), " ", task, el("time", "", { datetime: message.ts }, clock(message.ts)));
-    if (answers) by.append(el("span", "answers", { dir: "auto" }, `↳ ${answers.text.slice(0, 120)}`));
+    if (answers) by.append(el("span", "answers", { dir: "auto" }, `↳ ${(answers.text || answers.transcript || names(answers)).slice(0, 120)}`));
     row.append(by);
   }
   const bubble = el("div", "bubble");
   if (isCard(message)) bubble.append(card(message, settle));
   else if (message.text.trim()) bubble.append(prose(message.text.trimEnd()));
   for (const file of message.attachments ?? []) bubble.append(fileBox(file));
+  for (const { name } of message.sending ?? []) bubble.append(el("p", "file", { dir: "auto" }, name));
+  if (message.transcript) bubble.append(el("blockquote", "heard", { dir: "auto" }, message.transcript));
   row.append(bubble);
-  const { text, tone, action } = mine ? standing(message) : {};
+  const { text, tone, action, also } = mine ? standing(message) : {};
   if (text) {
     const line = el("p", `standing ${tone ?? ""}`, {}, text);
     if (action) line.append(" ", actionButton(message, action));
+    if (also) line.append(" ", actionButton(message, also));
     row.append(line);
   }
   return row;
@@ -336,31 +352,18 @@ function putSettled(message) {
 }
 
 function actionButton(message, action) {
-  const label = { cancel: "Take back", retry: "Send again", send: "Try again" }[action];
+  const label = { cancel: "Take back", retry: "Send again", send: "Try again", file: "Send as a file" }[action];
   return el("button", "link", { type: "button", onclick: async (e) => {
     if (action === "send") return submit(message);
     e.currentTarget.disabled = true;
     try {
-      await call("POST", `${api(message.agent)}/messages/${message.id}/${action}`);
+      const [verb, body] = action === "file" ? ["retry", { as_file: true }] : [action];
+      await call("POST", `${api(message.agent)}/messages/${message.id}/${verb}`, body);
     } catch (error) {
       complain(error);
     }
     drawMessages();
   } }, label);
-}
-
-function fileBox(file) {
-  const href = `/api/v1/chat/attachments/${encodeURIComponent(file.id)}`;
-  if (!file.available) return el("p", "file gone", {}, `${file.filename} (no longer kept)`);
-  const picture = /^image\/(png|jpeg|gif|webp)$/.test(file.mime);
-  const inside = picture
-    ? el("img", "", { src: href, alt: file.filename, loading: "lazy" })
-    : el("span", "", {}, "↓ ", file.filename, ` · ${size(file.bytes)}`);
-  return el("a", picture ? "picture" : "file", { href, target: "_blank", rel: "noopener" }, inside);
-}
-
-function files(message) {
-  return (message.attachments ?? []).map((file) => file.filename).join(", ");
 }
 
 // ---- doing -------------------------------------------------------------------------------------
@@ -371,12 +374,14 @@ async function open(agent) {
   history.replaceState(null, "", `#${agent}`);
   $("text").value = sessionStorage.getItem(`draft ${agent}`) ?? "";
   hideReminders($("reminders"));
+  tray.show(agent);
   drawAll();
   loadReminders();
   // Only what is shown has a height.
   grow();
   if (!page(agent).loaded) await load(agent);
-  $("scroll").scrollTop = $("scroll").scrollHeight;
+  atEnd = true;
+  stayAtEnd();
   $("newest").hidden = true;
   if (wide()) $("text").focus();
   markRead();
@@ -438,15 +443,17 @@ async function act(button, agent, verb) {
 function send(e) {
   e?.preventDefault();
   const text = $("text").value;
-  if (!text.trim() || !known.current) return;
+  if ((!text.trim() && tray.isEmpty) || !known.current) return;
   const id = freshId();
+  const sending = tray.take();
   $("text").value = "";
   keepDraft();
   grow();
-  $("scroll").scrollTop = $("scroll").scrollHeight;
+  atEnd = true;
+  stayAtEnd();
   submit({
     id, client_msg_id: id, agent: known.current, direction: "in", kind: "text", text,
-    ts: new Date().toISOString(), attachments: [], state: "sending",
+    ts: new Date().toISOString(), attachments: [], state: "sending", sending,
   });
 }
 
@@ -456,7 +463,12 @@ async function submit(row) {
   page(agent).messages.set(client_msg_id, { ...row, state: "sending" });
   drawMessages();
   try {
-    putIfAbsent(await call("POST", `${api(agent)}/messages`, { text, client_msg_id }));
+    const attachments = [];
+    for (const entry of row.sending ?? []) {
+      if (entry.problem) tray.begin(entry);
+      attachments.push((await entry.done).id);
+    }
+    putIfAbsent(await call("POST", `${api(agent)}/messages`, { text, attachments, client_msg_id }));
     page(agent).messages.delete(client_msg_id);
   } catch (error) {
     refused(error);
@@ -491,6 +503,14 @@ function grow() {
   text.style.height = `${text.scrollHeight + 2}px`;
 }
 
+const tray = new Tray($("tray"), { complain });
+accept($("thread"), $("text"), (files) => tray.add(files));
+$("attach").addEventListener("click", () => $("files").click());
+$("files").addEventListener("change", (e) => {
+  tray.add([...e.target.files]);
+  // The same file can be chosen again.
+  e.target.value = "";
+});
 $("composer").addEventListener("submit", send);
 $("text").addEventListener("input", () => { grow(); keepDraft(); });
 $("text").addEventListener("keydown", (e) => {
@@ -506,9 +526,13 @@ $("back").addEventListener("click", () => {
 $("older").addEventListener("click", loadOlder);
 $("scroll").addEventListener("scroll", () => {
   const scroll = $("scroll");
-  if (scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 80) $("newest").hidden = true;
+  atEnd = isAtEnd();
+  if (atEnd) $("newest").hidden = true;
   if (scroll.scrollTop < 60 && !$("older").hidden) loadOlder();
 });
+// Pictures and players get their height when they arrive, and the composer grows and shrinks.
+for (const kind of ["load", "loadedmetadata"]) $("messages").addEventListener(kind, stayAtEnd, true);
+new ResizeObserver(stayAtEnd).observe($("scroll"));
 $("newest").addEventListener("click", () => {
   $("scroll").scrollTop = $("scroll").scrollHeight;
   $("newest").hidden = true;

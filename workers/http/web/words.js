@@ -8,6 +8,7 @@ const WAITING = {
   dialog: "waits for a dialog in the terminal to be answered",
   draft: "waits for a draft in the terminal to be sent or cleared",
   person: "waits for you: the agent cannot start alone",
+  transcription: "is being transcribed…",
 };
 
 const FAILED = {
@@ -35,7 +36,10 @@ export function standing(message) {
     }
     case "failed": {
       const reason = FAILED[message.failed_reason] ?? "not delivered";
-      return { text: reason, tone: message.failed_reason === "cancelled" ? "" : "bad", action: "retry" };
+      const tone = message.failed_reason === "cancelled" ? "" : "bad";
+      // What cannot be heard can still be handed over as it is.
+      const also = message.kind === "voice" && !message.transcript ? "file" : undefined;
+      return { text: reason, tone, action: "retry", also };
     }
     case "delivered":
       return { text: "delivered" };

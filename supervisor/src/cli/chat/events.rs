@@ -9,6 +9,7 @@ use leo_ipc::{
     event::{Resume, State as Snapshot},
     reminder::Reminder,
 };
+use std::path::PathBuf;
 
 /// What happens to the screen.
 #[derive(Debug)]
@@ -91,6 +92,8 @@ pub(super) enum Action {
         agent: AgentName,
         /// Its text.
         text: String,
+        /// Files to send with it.
+        files: Vec<PathBuf>,
         /// Our id for it.
         client_msg_id: String,
     },
@@ -105,6 +108,8 @@ pub(super) enum Action {
     Snapshot,
     /// Send a failed message again.
     Retry(AgentName, MessageId),
+    /// Send a failed voice note's recording as a file.
+    AsFile(AgentName, MessageId),
     /// Take a waiting message back.
     Cancel(AgentName, MessageId),
     /// Answer a card.

@@ -2,15 +2,16 @@
 
 use super::{
     cards::{Form, Then},
-    layout, reminders,
+    files, layout, reminders,
     state::{Action, Overlay, Scroll, State},
     words::Tone,
 };
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use leo_ipc::AgentName;
+use leo_ipc::{AgentName, chat::MessageKind};
+use std::path::PathBuf;
 
 /// Keys and commands, for the help.
-pub(super) const HELP: [(&str, &str); 20] = [
+pub(super) const HELP: [(&str, &str); 22] = [
     ("Enter", "send"),
     ("Alt-Enter, Ctrl-J", "new line"),
     ("Tab", "to an open question, to the next one, and back"),
@@ -20,6 +21,8 @@ pub(super) const HELP: [(&str, &str); 20] = [
     ("Ctrl-A, Ctrl-E", "start and end of the line"),
     ("Ctrl-W, Ctrl-U, Ctrl-K", "delete a word, to the line's start, to its end"),
     ("Ctrl-R, /retry", "send the last failed message again"),
+    ("/file PATH [TEXT]", "send a file, a recording too"),
+    ("/asfile", "send the last voice note that failed as a file"),
     ("/cancel", "take back the last message that still waits"),
     ("/reminders", "what the agent will remind you of; x takes one back"),
     ("/interrupt", "interrupt what the agent is doing"),
@@ -252,7 +255,7 @@ fn enter(state: &mut State) -> Vec<Action> {
         return Vec::new();
     }
     let text = state.composer.take();
-    state.send(text)
+    state.send(text, Vec::new())
 }
 
 /// Whether what follows a slash is meant as a command: a path such as `/etc/hosts` is not.
@@ -269,6 +272,8 @@ fn run(state: &mut State, command: &str) -> Vec<Action> {
         ("agent", name) if !name.is_empty() => return go_to(state, name),
         ("reminders" | "reminder", "") => reminders::show(state),
         ("retry", "") => return retry(state),
+        ("file", rest) => return file(state, rest),
+        ("asfile", "") => return as_file(state),
         ("cancel", "") => return cancel(state),
         ("interrupt", "") => return vec![Action::Tell(state.agent.clone(), "interrupt")],
         ("start", "") => return vec![Action::Tell(state.agent.clone(), "start")],
@@ -321,6 +326,33 @@ fn retry(state: &mut State) -> Vec<Action> {
         Some(id) => vec![Action::Retry(state.agent.clone(), id)],
         None => {
             state.notify(Tone::Calm, "no message failed");
+            Vec::new()
+        }
+    }
+}
+
+fn file(state: &mut State, named: &str) -> Vec<Action> {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    match files::path_and_rest(named, home.as_deref()) {
+        Some((path, text)) if state.current().is_some() => {
+            // Where this program was started, which is where the person is.
+            let path = std::path::absolute(&path).unwrap_or(path);
+            state.send(text, vec![path])
+        }
+        _ => {
+            state.composer.set(format!("/file {named}"));
+            state.notify(Tone::Bad, "which file? /file PATH, with quotes around a path that has spaces");
+            Vec::new()
+        }
+    }
+}
+
+fn as_file(state: &mut State) -> Vec<Action> {
+    let failed = state.log.last_failed().filter(|message| message.kind == MessageKind::Voice);
+    match failed.map(|message| message.id.clone()) {
+        Some(id) => vec![Action::AsFile(state.agent.clone(), id)],
+        None => {
+            state.notify(Tone::Calm, "no voice note failed");
             Vec::new()
         }
     }

@@ -1,7 +1,7 @@
 //! The history as rows, where the view stands in them, and how the screen is divided. Pure.
 
 use super::{
-    card_view, cards,
+    card_view, cards, files,
     log::Outgoing,
     plain::{clean, clean_line, cut, width, wrap},
     state::{Link, Scroll, State},
@@ -9,7 +9,8 @@ use super::{
 };
 use leo_ipc::{
     MessageId, Time,
-    chat::{Attachment, Direction, Message, MessageKind, MessageState},
+    chat::{Attachment, Direction, FailedReason, Message, MessageKind, MessageState},
+    filename::on_disk,
 };
 use ratatui::{
     layout::Rect,
@@ -286,6 +287,9 @@ fn cursor_block(state: &State, message: &Message) -> (Vec<Line<'static>>, Option
         rows.extend(body(state, &message.text));
     }
     rows.extend(message.attachments.iter().flat_map(|file| attachment(state, message, file)));
+    if let Some(transcript) = &message.transcript {
+        rows.extend(heard(state, transcript));
+    }
     if !matches!(message.kind, MessageKind::Ask | MessageKind::Permission) {
         return (rows, None);
     }
@@ -310,6 +314,14 @@ fn body(state: &State, text: &str) -> Vec<Line<'static>> {
     rows.into_iter().map(|row| Line::from(format!("{INDENT}{row}"))).collect()
 }
 
+/// What was heard in a voice note, set apart from what somebody wrote.
+fn heard(state: &State, transcript: &str) -> Vec<Line<'static>> {
+    let rows = wrap(clean(transcript).trim_end(), text_columns(state).saturating_sub(2));
+    rows.into_iter()
+        .map(|row| Line::from(vec![Span::styled(format!("{INDENT}▏ "), style(Tone::Busy)), Span::raw(row)]))
+        .collect()
+}
+
 fn label(state: &State, message: &Message, above: Option<&Message>) -> Line<'static> {
     let colour = match (message.direction, &message.task) {
         (Direction::In, Some(_)) => Color::Yellow,
@@ -328,15 +340,17 @@ fn label(state: &State, message: &Message, above: Option<&Message>) -> Line<'sta
     {
         spans.push(Span::styled("  ·  ", DIM));
         spans.push(Span::styled(text, style(tone)));
+        if message.failed_reason == Some(FailedReason::Transcription) {
+            spans.push(Span::styled(" (/retry or /asfile)", DIM));
+        }
     }
     // A reply says what it answers when that is not what stands right above it.
     if let Some(to) = message.reply_to.as_ref().and_then(|id| state.log.get(id))
         && above.is_none_or(|above| above.id != to.id && above.reply_to.as_ref() != Some(&to.id))
     {
-        let start: String = to.text.chars().take(MAX_TEXT_COLUMNS).collect();
         let line = Line::from(spans.clone());
         let free = text_columns(state).saturating_sub(line.width() + 5);
-        spans.push(Span::styled(format!("  ↳ {}", cut(&clean_line(&start), free)), DIM));
+        spans.push(Span::styled(format!("  ↳ {}", cut(&words::gist(to), free)), DIM));
     }
     Line::from(spans)
 }
@@ -357,7 +371,7 @@ fn attachment(state: &State, message: &Message, file: &Attachment) -> Vec<Line<'
     if !file.available {
         return vec![Line::styled(format!("{INDENT}[{name}, {size}, no longer kept]"), DIM)];
     }
-    let path = state.attachments.join(message.agent.as_str()).join(&file.id).join(&file.filename);
+    let path = state.attachments.join(message.agent.as_str()).join(&file.id).join(on_disk(&file.filename));
     let path = super::super::text::path(&path.display().to_string());
     let rows = wrap(&clean_line(&path), text_columns(state));
     let head = Line::from(vec![
@@ -389,7 +403,14 @@ fn outgoing_block(state: &State, outgoing: &Outgoing) -> Vec<Line<'static>> {
         standing,
     ]);
     let mut rows = vec![Line::default(), label];
-    rows.extend(body(state, &outgoing.text));
+    if !outgoing.text.is_empty() {
+        rows.extend(body(state, &outgoing.text));
+    }
+    let name = |file| clean_line(&files::name(file));
+    rows.extend(outgoing.files.iter().map(|file| {
+        let bold = Style::new().add_modifier(Modifier::BOLD);
+        Line::from(vec![Span::raw(INDENT), Span::styled(format!("[{}]", name(file)), bold)])
+    }));
     rows
 }
 

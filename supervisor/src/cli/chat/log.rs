@@ -5,7 +5,7 @@ use leo_ipc::{
     MessageId, Time,
     chat::{Direction, Message, MessageKind, MessagePage, MessageState},
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::PathBuf};
 
 /// A message of ours that the daemon has not accepted yet.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,6 +14,8 @@ pub(super) struct Outgoing {
     pub(super) client_msg_id: String,
     /// Its text.
     pub(super) text: String,
+    /// Files to send with it.
+    pub(super) files: Vec<PathBuf>,
     /// When it was written.
     pub(super) at: Time,
     /// Why it was not accepted; `None` while it is being sent.

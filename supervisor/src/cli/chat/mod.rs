@@ -9,6 +9,9 @@ mod card_view;
 mod cards;
 mod composer;
 mod events;
+#[cfg(test)]
+mod file_tests;
+mod files;
 mod keys;
 mod layout;
 mod log;
@@ -25,7 +28,10 @@ mod words;
 use super::{api::Api, failure::Failure, out};
 use clap::Args;
 use leo_ipc::{AgentName, ExitCode, chat::MAX_TEXT, event::State, paths::Home};
-use std::io::{IsTerminal, Read};
+use std::{
+    io::{IsTerminal, Read},
+    path::PathBuf,
+};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -33,6 +39,9 @@ pub(crate) struct Arguments {
     agent: Option<AgentName>,
     /// What to say. Without it, standard input when that is no terminal, else the chat screen opens.
     text: Vec<String>,
+    /// A file to send with the text, or without one; may be given several times.
+    #[arg(long = "file", short, value_name = "PATH")]
+    files: Vec<PathBuf>,
     /// Do not wait for the delivery and the reply.
     #[arg(long)]
     no_wait: bool,
@@ -43,14 +52,15 @@ pub(crate) struct Arguments {
 
 /// Runs the command.
 pub(crate) async fn run(home: &Home, arguments: Arguments) -> Result<ExitCode, Failure> {
-    let text = what_to_say(&arguments.text)?;
+    let text = what_to_say(&arguments.text, !arguments.files.is_empty())?;
     let api = Api::new(home);
     let snapshot: State = api.get("/api/v1/state").await?;
     let agent = choose(arguments.agent, &snapshot)?;
     match text {
         Some(text) => {
             let how = once::How { wait: !arguments.no_wait, json: arguments.json };
-            once::run(&api, home, agent, text, &snapshot, how).await
+            let said = once::Outgoing { text, files: arguments.files };
+            once::run(&api, home, agent, said, &snapshot, how).await
         }
         None if arguments.json || arguments.no_wait => {
             Err(Failure::new(ExitCode::Usage, "--json and --no-wait need a text: leo chat AGENT TEXT"))
@@ -64,9 +74,12 @@ pub(crate) async fn run(home: &Home, arguments: Arguments) -> Result<ExitCode, F
 }
 
 /// The text of the command line, else of a standard input that is no terminal.
-fn what_to_say(words: &[String]) -> Result<Option<String>, Failure> {
+fn what_to_say(words: &[String], with_files: bool) -> Result<Option<String>, Failure> {
     let usage = |message: &str| Failure::new(ExitCode::Usage, message);
-    let text = if words.is_empty() && !std::io::stdin().is_terminal() {
+    // Files need no words, and standard input may be anything where nobody thinks of it.
+    let text = if words.is_empty() && with_files {
+        return Ok(Some(String::new()));
+    } else if words.is_empty() && !std::io::stdin().is_terminal() {
         let mut bytes = Vec::new();
         let most = u64::try_from(MAX_TEXT + 1).unwrap_or(u64::MAX);
         let read = std::io::stdin().lock().take(most).read_to_end(&mut bytes);

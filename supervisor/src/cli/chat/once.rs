@@ -5,7 +5,7 @@ use super::{
     words::{self, Tone},
 };
 use crate::cli::{
-    api::{Api, Event, Update, segment},
+    api::{Api, Event, Update, UploadError, segment},
     failure::Failure,
     out,
 };
@@ -18,6 +18,7 @@ use leo_ipc::{
 use serde_json::{Value, json};
 use std::{
     io::{IsTerminal, Write},
+    path::PathBuf,
     time::Duration,
 };
 use tokio::time::Instant;
@@ -37,12 +38,20 @@ pub(super) struct How {
     pub(super) json: bool,
 }
 
+/// What is sent.
+pub(super) struct Outgoing {
+    /// The text; may be empty beside files.
+    pub(super) text: String,
+    /// Files.
+    pub(super) files: Vec<PathBuf>,
+}
+
 /// Sends a text and prints what comes back.
 pub(super) async fn run(
     api: &Api,
     home: &Home,
     agent: AgentName,
-    text: String,
+    said: Outgoing,
     snapshot: &State,
     how: How,
 ) -> Result<ExitCode, Failure> {
@@ -50,7 +59,12 @@ pub(super) async fn run(
     let since = EventId { epoch: snapshot.meta.epoch.clone(), seq: snapshot.meta.seq };
     let own_id = CallKey::fresh().0;
     let path = format!("/api/v1/chat/{}/messages", segment(agent.as_str()));
-    let body = json!({ "text": text, "client_msg_id": own_id });
+    let mut attachments = Vec::new();
+    for file in &said.files {
+        let uploaded = api.upload(&agent, file).await;
+        attachments.push(uploaded.map_err(|e| Failure::new(upload_code(&e), e.to_string()))?.id);
+    }
+    let body = json!({ "text": said.text, "attachments": attachments, "client_msg_id": own_id });
     let sent: Message = api.post(&path, &body).await?;
     if !how.wait {
         if how.json {
@@ -73,6 +87,14 @@ pub(super) async fn run(
         }
         End::Broken(how) => Err(Failure::new(ExitCode::Failure, format!("the turn {how}"))),
         End::Failed(why) => Err(Failure::new(ExitCode::Failure, why)),
+    }
+}
+
+/// A file that is not there is the caller's mistake; anything else is the daemon's state.
+fn upload_code(error: &UploadError) -> ExitCode {
+    match error {
+        UploadError::Api { source, .. } => source.exit_code(),
+        _ => ExitCode::Failure,
     }
 }
 
@@ -113,8 +135,8 @@ async fn follow(
         match waiter.phase {
             Phase::Waiting => deadline = None,
             Phase::TurnOver => deadline = deadline.or_else(|| Some(Instant::now() + AFTER_TURN)),
-            Phase::Replied => deadline = Some(Instant::now() + AFTER_REPLY),
-            Phase::Failed => return Ok(End::Failed(waiter.problem.clone())),
+            // The note that says why is stored together with the failure.
+            Phase::Replied | Phase::Failed => deadline = Some(Instant::now() + AFTER_REPLY),
         }
     }
 }
@@ -181,6 +203,9 @@ impl Waiter {
 
     /// How it ended, once nothing more is to come.
     fn end(&self) -> End {
+        if self.phase == Phase::Failed {
+            return End::Failed(self.problem.clone());
+        }
         match (self.broken, self.replies.is_empty()) {
             (Some(how), _) => End::Broken(how),
             (None, true) => End::Silent,
@@ -306,7 +331,7 @@ fn show(home: &Home, how: How, said: Said) {
                 out::line(safe(&message.text).trim_end());
             }
             for file in &message.attachments {
-                let path = home.attachment_dir(&message.agent, &file.id).join(&file.filename);
+                let path = home.attachment_file(&message.agent, &file.id, &file.filename);
                 out::line(&safe(&path.display().to_string()));
             }
         }

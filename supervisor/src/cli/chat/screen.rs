@@ -6,7 +6,7 @@ use super::{
     view,
 };
 use crate::cli::{
-    api::{self, Api, ApiError, Events, Update, segment},
+    api::{self, Api, ApiError, Events, Update, UploadError, segment},
     failure::{Failure, chain},
     out,
 };
@@ -29,6 +29,7 @@ use ratatui::{Terminal, backend::CrosstermBackend};
 use serde_json::{Value, json};
 use std::{
     io::{self, Stdout, Write},
+    path::PathBuf,
     sync::Once,
     time::Duration,
 };
@@ -70,7 +71,8 @@ pub(super) async fn run(
     // What was written and not accepted must not vanish with the screen.
     for (agent, outgoing) in state.not_sent() {
         out::error(&format!("this was not sent to {agent}:"));
-        out::line(&super::plain::clean(&outgoing.text));
+        let files = outgoing.files.iter().map(|file| format!(" [{}]", file.display())).collect::<String>();
+        out::line(&super::plain::clean(&format!("{}{files}", outgoing.text)));
     }
     let lost = state.not_sent().next().is_some();
     Ok(if lost { ExitCode::Temporary } else { ExitCode::Ok })
@@ -127,6 +129,7 @@ fn give_back() {
 struct Send {
     agent: AgentName,
     text: String,
+    files: Vec<PathBuf>,
     client_msg_id: String,
 }
 
@@ -193,9 +196,9 @@ impl Screen {
     }
 
     async fn perform(&self, action: Action) {
-        if let Action::Send { agent, text, client_msg_id } = action {
+        if let Action::Send { agent, text, files, client_msg_id } = action {
             // An error means that the sender ended, which it does only after us.
-            let _ = self.outbox.send(Send { agent, text, client_msg_id }).await;
+            let _ = self.outbox.send(Send { agent, text, files, client_msg_id }).await;
             return;
         }
         // Whoever fetches a thread anew fetches its reminders with it.
@@ -245,6 +248,10 @@ async fn ask(api: &Api, action: Action) -> Option<Event> {
         Action::Retry(agent, id) => {
             let path = format!("{}/messages/{}/retry", thread(&agent), segment(id.as_str()));
             Some(done(api.post::<_, Value>(&path, &()).await, None))
+        }
+        Action::AsFile(agent, id) => {
+            let path = format!("{}/messages/{}/retry", thread(&agent), segment(id.as_str()));
+            Some(done(api.post::<_, Value>(&path, &json!({ "as_file": true })).await, None))
         }
         Action::Cancel(agent, id) => {
             let path = format!("{}/messages/{}/cancel", thread(&agent), segment(id.as_str()));
@@ -308,18 +315,29 @@ fn done<T>(result: Result<T, ApiError>, said: Option<String>) -> Event {
 
 /// Sends messages one after the other.
 async fn send_all(api: Api, mut sends: mpsc::Receiver<Send>, events: mpsc::Sender<Event>) {
-    while let Some(Send { agent, text, client_msg_id }) = sends.recv().await {
-        let path = format!("/api/v1/chat/{}/messages", segment(agent.as_str()));
-        let body = json!({ "text": text, "client_msg_id": client_msg_id });
-        let result = api.post::<_, Message>(&path, &body).await;
-        let result = result.map(Box::new).map_err(|error| Problem {
-            unreachable: !matches!(&error, ApiError::Refused { status, .. } if *status != 503),
-            text: chain(&error),
-        });
+    while let Some(send) = sends.recv().await {
+        let result = send_one(&api, &send).await.map(Box::new);
+        let Send { agent, client_msg_id, .. } = send;
         if events.send(Event::Sent { agent, client_msg_id, result }).await.is_err() {
             return;
         }
     }
+}
+
+async fn send_one(api: &Api, send: &Send) -> Result<Message, Problem> {
+    let unreachable = |error: &ApiError| !matches!(error, ApiError::Refused { status, .. } if *status != 503);
+    let mut attachments = Vec::new();
+    for file in &send.files {
+        let uploaded = api.upload(&send.agent, file).await.map_err(|error| Problem {
+            unreachable: matches!(&error, UploadError::Api { source, .. } if unreachable(source)),
+            text: chain(&error),
+        })?;
+        attachments.push(uploaded.id);
+    }
+    let path = format!("/api/v1/chat/{}/messages", segment(send.agent.as_str()));
+    let body = json!({ "text": send.text, "attachments": attachments, "client_msg_id": send.client_msg_id });
+    let sent = api.post(&path, &body).await;
+    sent.map_err(|error| Problem { unreachable: unreachable(&error), text: chain(&error) })
 }
 
 /// Passes the event stream on.

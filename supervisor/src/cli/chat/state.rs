@@ -227,16 +227,17 @@ impl State {
     }
 
     /// Sends what was written.
-    pub(super) fn send(&mut self, text: String) -> Vec<Action> {
+    pub(super) fn send(&mut self, text: String, files: Vec<PathBuf>) -> Vec<Action> {
         let client_msg_id = self.fresh_id();
         self.scroll = Scroll::End;
         self.log.outgoing.push(Outgoing {
             client_msg_id: client_msg_id.clone(),
             text: text.clone(),
+            files: files.clone(),
             at: self.now,
             problem: None,
         });
-        vec![Action::Send { agent: self.agent.clone(), text, client_msg_id }]
+        vec![Action::Send { agent: self.agent.clone(), text, files, client_msg_id }]
     }
 
     /// Sends again what could not be sent. Its id is the same, so that nothing is said twice.
@@ -251,6 +252,7 @@ impl State {
                     actions.push(Action::Send {
                         agent: agent.clone(),
                         text: outgoing.text.clone(),
+                        files: outgoing.files.clone(),
                         client_msg_id: outgoing.client_msg_id.clone(),
                     });
                 }

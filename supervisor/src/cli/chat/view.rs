@@ -247,8 +247,7 @@ fn threads(state: &State, areas: Areas, selected: usize, buffer: &mut Buffer) {
         };
         let said = thread.last_message.as_ref().map_or_else(String::new, |message| {
             let who = if message.direction == Direction::In { "you: " } else { "" };
-            let start: String = message.text.chars().take(200).collect();
-            format!("{who}{}", clean_line(&start))
+            format!("{who}{}", words::gist(message))
         });
         let used = names + 2 + 4 + 10;
         let line = Line::from(vec![

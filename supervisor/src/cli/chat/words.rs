@@ -52,6 +52,18 @@ pub(super) fn standing(message: &Message) -> Option<(Tone, &'static str)> {
     }
 }
 
+/// What a message is in one line: its words, or what it has instead of them.
+pub(super) fn gist(message: &Message) -> String {
+    let heard = message.transcript.as_deref().filter(|_| message.text.trim().is_empty());
+    let said = heard.unwrap_or(&message.text);
+    if !said.trim().is_empty() {
+        let start: String = said.chars().take(200).collect();
+        return clean_line(&start);
+    }
+    let names: Vec<String> = message.attachments.iter().map(|file| clean_line(&file.filename)).collect();
+    names.join(", ")
+}
+
 /// What a pending message waits for.
 pub(super) fn waits(waiting: WaitingFor) -> (Tone, &'static str) {
     match waiting {
@@ -75,7 +87,7 @@ pub(super) fn failed(reason: Option<FailedReason>) -> &'static str {
         Some(FailedReason::Unproven) => "unproven: handed over, and it may have been read",
         Some(FailedReason::TooLarge) => "failed: larger than the agent can take",
         Some(FailedReason::Cancelled) => "taken back",
-        Some(FailedReason::Transcription) => "failed: the voice note could not be transcribed",
+        Some(FailedReason::Transcription) => "failed: it could not be transcribed",
         Some(FailedReason::Transport) => "failed: the way to the agent broke",
         Some(FailedReason::Unknown) | None => "failed",
     }

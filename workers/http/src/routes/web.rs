@@ -33,12 +33,13 @@ struct Asset {
 
 const JS: &str = "text/javascript; charset=utf-8";
 
-const ASSETS: [Asset; 8] = [
+const ASSETS: [Asset; 9] = [
     Asset { path: "/", mime: "text/html; charset=utf-8", bytes: include_bytes!("../../web/index.html") },
     Asset { path: "/app.js", mime: JS, bytes: include_bytes!("../../web/app.js") },
     Asset { path: "/api.js", mime: JS, bytes: include_bytes!("../../web/api.js") },
     Asset { path: "/reminders.js", mime: JS, bytes: include_bytes!("../../web/reminders.js") },
     Asset { path: "/cards.js", mime: JS, bytes: include_bytes!("../../web/cards.js") },
+    Asset { path: "/files.js", mime: JS, bytes: include_bytes!("../../web/files.js") },
     Asset { path: "/words.js", mime: JS, bytes: include_bytes!("../../web/words.js") },
     Asset {
         path: "/style.css",
@@ -158,7 +159,7 @@ mod tests {
         for reference in quoted_after(&page, &["href=", "src="]) {
             assert!(ASSETS.iter().any(|asset| asset.path == reference), "{reference}");
         }
-        for script in ["/app.js", "/api.js", "/words.js"] {
+        for script in ["/app.js", "/api.js", "/files.js", "/words.js"] {
             for import in quoted_after(&text(script), &["from "]) {
                 assert!(ASSETS.iter().any(|asset| asset.path == import), "{script}: {import}");
             }
@@ -171,7 +172,7 @@ mod tests {
         let handler = |rest: &str| rest.trim_start_matches(|c: char| c.is_ascii_lowercase()).starts_with('=');
         assert!(!page.split(" on").skip(1).any(handler), "an inline handler");
         assert!(!page.contains("style=") && !page.contains("<script>"), "inline code");
-        for script in ["/app.js", "/api.js", "/words.js"] {
+        for script in ["/app.js", "/api.js", "/files.js", "/words.js"] {
             let source = text(script);
             for forbidden in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("] {
                 assert!(

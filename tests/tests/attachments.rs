@@ -343,3 +343,35 @@ async fn an_agents_files_are_copied_and_checked() -> Result<()> {
     ensure!(fs::symlink_metadata(on_disk)?.is_file());
     Ok(())
 }
+
+/// After 90 days the file is gone, the row stays, and whoever asks is told so.
+#[tokio::test]
+async fn old_files_are_no_longer_kept() -> Result<()> {
+    use leo_ipc::{Generation, attachment::PruneAttachments, client::Client, hello::Role, hub::HubRequest};
+    let mut leo = Leo::with_demo().await?;
+    let api = leo.api().await?;
+    let id = api.uploaded(AGENT, "old.txt", "text/plain", b"old").await?;
+    let sent = api.send_files(AGENT, "keep this", &[&id]).await?;
+    let message = sent["id"].as_str().unwrap_or_default().to_owned();
+    leo.reply(AGENT, &message).await?;
+    // A hundred days go by while Leo is down.
+    leo.stop().await?;
+    let db = rusqlite::Connection::open(leo.home.database())?;
+    db.execute("UPDATE messages SET ts = ts - 100 * 86400000", [])?;
+    drop(db);
+    leo.start().await?;
+    let api = leo.api().await?;
+    // What the reminders worker asks for once a day.
+    let hub = Client::<HubRequest>::new(leo.home.hub_socket(), Role::Worker, Generation(0));
+    let due = hub.call(PruneAttachments::default(), Duration::from_secs(10)).await?;
+    ensure!(due.folders.len() == 1 && due.folders[0].id == id, "{due:?}");
+    let (head, body) = api.download(&id, None).await?;
+    ensure!(head.status == 410 && String::from_utf8_lossy(&body).contains("attachment_pruned"), "{head:?}");
+    let kept = api.message(AGENT, &message).await?;
+    ensure!(kept["attachments"][0]["available"] == false && kept["text"] == "keep this", "{kept}");
+    fs::remove_dir_all(&due.folders[0].path)?;
+    let removed = due.folders.into_iter().map(|folder| folder.id).collect();
+    let rest = hub.call(PruneAttachments { removed }, Duration::from_secs(10)).await?;
+    ensure!(rest.folders.is_empty(), "{rest:?}");
+    Ok(())
+}

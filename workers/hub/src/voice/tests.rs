@@ -256,3 +256,16 @@ async fn a_note_that_fails_or_is_taken_back_lets_the_others_go() {
         bed.end(&first, Outcome::Delivered { prompt_id: None }).await.unwrap();
     }
 }
+
+#[tokio::test]
+async fn removing_the_agent_ends_its_notes() {
+    let bed = bed().await;
+    let note = bed.say("", &["note.wav"]).await;
+    let after = bed.send("after", None).await.unwrap().message;
+    let taken = bed.take("k").await;
+    bed.ask(leo_ipc::agent::RemoveAgent { name: a() }).await.unwrap();
+    for id in [&note.id, &after.id] {
+        assert_eq!(bed.message(id).await.failed_reason, Some(FailedReason::AgentUnreachable));
+    }
+    assert!(!bed.wanted(&taken).await);
+}

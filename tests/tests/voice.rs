@@ -10,7 +10,7 @@ use std::{fs, path::Path, time::Duration};
 const AGENT: &str = "assistant";
 
 /// How long real Whisper may take beside other tests on a small machine.
-const SLOW: Duration = Duration::from_secs(300);
+const SLOW: Duration = Duration::from_secs(420);
 
 async fn leo_with(model: &Path, whisper: &Path) -> Result<Leo> {
     let config = format!("{DEMO}chat: {{ whisper_model: {} }}\n", model.display());

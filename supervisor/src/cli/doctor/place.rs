@@ -61,7 +61,8 @@ fn configuration(home: &Home) -> Check {
         Ok(_) if !file.exists() => Check::ok(NAME, "no leo.yaml: every default holds"),
         Ok(config) => {
             let agents = config.agents.len();
-            Check::ok(NAME, format!("{}, {agents} agents", text::path(&file.display().to_string())))
+            let agents = if agents == 1 { "1 agent".to_owned() } else { format!("{agents} agents") };
+            Check::ok(NAME, format!("{}, {agents}", text::path(&file.display().to_string())))
         }
         Err(e) => Check::fail(NAME, e.to_string(), "mend the line, then run `leo reload` or `leo up`"),
     }

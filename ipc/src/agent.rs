@@ -234,6 +234,15 @@ pub struct SuspendAgent {
     pub launch: LaunchId,
 }
 
+/// Says that an agent's harness has listed our tools: from now on its prompts can use them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolsListed {
+    /// The agent.
+    pub name: AgentName,
+    /// The launch whose harness it is.
+    pub launch: LaunchId,
+}
+
 /// Asks for the newest sessions of an agent's harness.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListSessions {
@@ -339,6 +348,13 @@ pub enum Wake {
         launch: LaunchId,
         /// The event, without long texts.
         event: Box<crate::hook::HookEvent>,
+    },
+    /// The agent's harness has listed our tools.
+    Tools {
+        /// Which.
+        name: AgentName,
+        /// The launch whose harness it is.
+        launch: LaunchId,
     },
     /// A wake-up of a newer build; look at everything.
     #[serde(other)]

@@ -5,7 +5,7 @@ use crate::{
     agent::{
         AgentIdentity, AgentRecord, AgentRecords, AuthAgent, BeginLaunch, EndLaunch, GetAgent, ListAgents,
         ListSessions, PutAgent, RemoveAgent, ReportAgent, Sessions, SetDesired, SetWaiting, SuspendAgent,
-        Wake, WatchAgents,
+        ToolsListed, Wake, WatchAgents,
     },
     api_client::{
         AddClient, ApiClient, AuthClient, ClientIdentity, ClientMessage, Clients, ListClients, RemoveClient,
@@ -129,6 +129,8 @@ crate::rpc::requests! {
         "agent.end" => EndLaunch(EndLaunch) -> AgentRecord,
         /// An idle agent may rest.
         "agent.suspend" => SuspendAgent(SuspendAgent) -> AgentRecord,
+        /// An agent's harness has our tools.
+        "agent.tools" => ToolsListed(ToolsListed) -> Done,
         /// The newest sessions of an agent's harness.
         "agent.sessions" => ListSessions(ListSessions) -> Sessions,
         /// What pending messages wait for.

@@ -6,6 +6,7 @@ use leo_tests::{
     Leo, agents,
     leo::program,
     mcp::{Harness, with_token},
+    model::Model,
     procs, wait_for,
 };
 use nix::sys::signal::Signal;
@@ -17,6 +18,7 @@ use std::{
 };
 
 const AGENT: &str = "assistant";
+const PANE: &str = "=assistant:";
 
 #[tokio::test]
 async fn a_server_without_a_daemon_still_serves_its_harness() -> Result<()> {
@@ -184,5 +186,34 @@ async fn the_real_claude_calls_our_tools() -> Result<()> {
     procs::signal(worker, Signal::SIGKILL);
     let again = control("again", call("leo_chat_post", json!({"text": "from Claude again"})))?;
     ensure!(again["subtype"] == "success", "{again}");
+    Ok(())
+}
+
+/// Claude takes prompts before its MCP servers are connected: the first prompt of a launch once came so
+/// early that its turn had none of our tools.
+#[tokio::test]
+async fn the_first_prompt_of_a_launch_finds_our_tools() -> Result<()> {
+    let model = Model::start().await?;
+    let Some(leo) = Leo::with_claude(&model, "the_first_prompt_of_a_launch_finds_our_tools").await? else {
+        return Ok(());
+    };
+    let api = leo.api().await?;
+    // The tools of the next launch are slow to come: its worker stands still.
+    let worker = leo.worker_pid(&format!("mcp:{AGENT}")).await?;
+    procs::signal(worker, Signal::SIGSTOP);
+    let claude = leo.tmux.pane_pid(PANE)?;
+    procs::signal(claude, Signal::SIGKILL);
+    wait_for("another Claude", || async { leo.tmux.pane_pid(PANE).ok().filter(|new| *new != claude) })
+        .await?;
+    let id = api.send(AGENT, ">>tool leo_chat_history {\"limit\":1}\n>>say looked").await?;
+    wait_for("the message to wait for a start", || async {
+        let message = api.message(AGENT, &id).await.ok()?;
+        (message["delivery"]["waiting_for"] == "start").then_some(())
+    })
+    .await?;
+    procs::signal(worker, Signal::SIGCONT);
+    ensure!(leo.reply(AGENT, &id).await?.trim() == "looked");
+    let told = model.tool_results();
+    ensure!(told.iter().any(|r| r.contains("\"messages\"")), "{told:?}");
     Ok(())
 }

@@ -209,6 +209,7 @@ fn sessions() -> Vec<Golden> {
         "session_id": "s1", "transcript_path": "/t.jsonl", "launch": "l1", "since": "2026-11-29T21:00:00.000Z"
     });
     vec![
+        Golden::new::<Wake>("wake.tools", json!({"what": "tools", "name": "a", "launch": "l1"})),
         Golden::new::<Sessions>("sessions", json!({"sessions": [session]})),
         Golden::new::<AgentRecord>("agent.record.suspended", resting),
     ]
@@ -286,6 +287,7 @@ fn hub_requests() -> Vec<Golden> {
         ),
         hub("hub.agent.end", json!({"op": "agent.end", "name": "a", "launch": "l1", "resumable": true})),
         hub("hub.agent.suspend", json!({"op": "agent.suspend", "name": "a", "launch": "l1"})),
+        hub("hub.agent.tools", json!({"op": "agent.tools", "name": "a", "launch": "l1"})),
         hub("hub.agent.sessions", json!({"op": "agent.sessions", "name": "a"})),
         hub("hub.agent.waiting", json!({"op": "agent.waiting", "agent": "a", "waiting_for": "dialog"})),
         hub("hub.agent.waiting.none", json!({"op": "agent.waiting", "agent": "a", "waiting_for": null})),

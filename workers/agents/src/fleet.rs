@@ -131,6 +131,7 @@ impl Fleet {
                 self.mail(&name, Mail::Outbox);
             }
             Event::Wake(Wake::Hook { name, launch, event }) => self.mail(&name, Mail::Hook { launch, event }),
+            Event::Wake(Wake::Tools { name, launch }) => self.mail(&name, Mail::Tools { launch }),
             Event::Bridge(name, launch, news) => self.mail(&name, Mail::Bridge { launch, news }),
             Event::Receipt(name, receipt) => self.mail(&name, Mail::Receipt(receipt)),
             // The hub's client turns these into a list of all agents.

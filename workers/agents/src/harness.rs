@@ -81,6 +81,11 @@ pub(crate) trait Harness: Send + Sync {
         false
     }
 
+    /// Whether it takes prompts before it has listed our tools.
+    fn lists_tools_late(&self) -> bool {
+        false
+    }
+
     /// Whether a launch of this configuration brings our mod, which then connects by itself.
     fn brings_mod(&self, routes: &[Route]) -> bool {
         let _ = routes;

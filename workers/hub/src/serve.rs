@@ -18,6 +18,7 @@ use futures_util::stream;
 use jiff::tz::TimeZone;
 use leo_ipc::{
     Done, Fault,
+    agent::Wake,
     ask::{AskPermission, AskResult, Decision, WaitAsk},
     attachment::{AddUpload, Prunable, PruneAttachments, Uploaded},
     chat::{Accepted, Posted, SendMessage},
@@ -140,6 +141,11 @@ impl Handler for Hub {
             R::ReportAgent(r) => hub.write(move |tx, tmux| agent::report(tx, tmux, &r)).await,
             R::EndLaunch(r) => hub.write(move |tx, tmux| agent::end_launch(tx, tmux, &r)).await,
             R::SuspendAgent(r) => hub.write(move |tx, tmux| suspend::suspend(tx, tmux, &r)).await,
+            // Nothing that has to be remembered: whoever missed it waits no longer than a bound.
+            R::ToolsListed(r) => {
+                hub.watchers.publish(&[Wake::Tools { name: r.name, launch: r.launch }]);
+                Answer::of(Ok::<_, Fault>(Done {}))
+            }
             R::ListSessions(r) => hub.read(move |db| session::newest(db, &r)).await,
             R::SetWaiting(r) => hub.write(move |tx, _| agent::set_waiting(tx, &r).map(|()| Done {})).await,
             R::AuthAgent(r) => hub.read(move |db| agent::authenticate(db, &r)).await,

@@ -6,7 +6,7 @@ use crate::{
     tools::{self, Args, Call, CallAge, Caller, Tool, ToolError},
 };
 use futures_util::FutureExt;
-use leo_ipc::{CallKey, client::Client, hub::HubRequest};
+use leo_ipc::{CallKey, agent::ToolsListed, client::Client, hub::HubRequest};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
@@ -24,6 +24,9 @@ use tokio_util::sync::CancellationToken;
 /// Most calls of one session in progress; another is refused. A shim has fewer open.
 const MAX_CALLS: usize = 512;
 
+/// The agents worker waits no longer than this for the tools to be listed, so a later word is useless.
+const TELL_WITHIN: Duration = Duration::from_secs(5);
+
 /// One session's handler.
 pub(crate) struct Server {
     caller: Caller,
@@ -37,6 +40,20 @@ impl Server {
     /// A handler for the caller's connection.
     pub(crate) fn new(caller: Caller, hub: Client<HubRequest>, gone: CancellationToken) -> Server {
         Server { caller, hub, gone, calls: Semaphore::new(MAX_CALLS) }
+    }
+
+    /// Lets the agent's first prompt come. Beside the answer: it must not wait for the hub.
+    fn tell_listed(&self) {
+        if self.caller.run.is_some() || self.caller.dispatched {
+            return;
+        }
+        let listed = ToolsListed { name: self.caller.agent.clone(), launch: self.caller.launch.clone() };
+        let hub = self.hub.clone();
+        tokio::spawn(async move {
+            if let Err(e) = hub.call(listed, TELL_WITHIN).await {
+                tracing::debug!(error = %e, "nobody knows that the tools were listed");
+            }
+        });
     }
 
     async fn carry_out(
@@ -99,6 +116,7 @@ impl ServerHandler for Server {
         _page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
+        self.tell_listed();
         Ok(ListToolsResult::with_all_items(tools::list()))
     }
 

@@ -63,6 +63,35 @@ impl Line {
     }
 }
 
+/// A harness that lists our tools does so within a second of being ready. One that has not after this
+/// time works without them.
+const LISTS_WITHIN: Duration = Duration::from_secs(5);
+
+/// Whether a launch's harness has our tools. Claude takes prompts before its MCP servers are connected
+/// (measured), and the turn of such a prompt has none of their tools: no post, no question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tools {
+    /// They were listed, or nobody is to wait for that.
+    Listed,
+    /// They will be.
+    Awaited {
+        /// Until when they are waited for, once the session is ready.
+        until: Option<Instant>,
+    },
+}
+
+impl Tools {
+    fn ready(&mut self, now: Instant) {
+        if let Tools::Awaited { until } = self {
+            until.get_or_insert(now + LISTS_WITHIN);
+        }
+    }
+
+    fn are_awaited(self, now: Instant) -> bool {
+        matches!(self, Tools::Awaited { until } if until.is_none_or(|until| now < until))
+    }
+}
+
 impl Agent {
     /// `chat.routes`.
     pub(super) fn routes(&self) -> Vec<Route> {
@@ -81,6 +110,10 @@ impl Agent {
         let now = Instant::now();
         if !matches!(gate, Gate::Starting | Gate::Person(_)) {
             live.line.ready(now);
+            live.tools.ready(now);
+        }
+        if live.tools.are_awaited(now) {
+            return Choice::Wait;
         }
         let runs = harness.runs_mods(session);
         let bridge = if self.shared.links.is_up(&live.launch) {

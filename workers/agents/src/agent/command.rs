@@ -57,6 +57,11 @@ pub(crate) enum Mail {
         /// What it said.
         event: Box<HookEvent>,
     },
+    /// Its harness has listed our tools.
+    Tools {
+        /// In this launch.
+        launch: LaunchId,
+    },
     /// The mod inside it said something.
     Bridge {
         /// The launch it is in.

@@ -1,7 +1,7 @@
 //! Carrying out what an agent's life decides: launching, adopting, stopping, and saying so.
 
 use super::{
-    bridge::Line,
+    bridge::{Line, Tools},
     idle::Idle,
     life::{self, Action, Death, Event, Phase, Seen, Stage},
     shared::{Told, is_alive},
@@ -116,6 +116,7 @@ impl Agent {
             captured: None,
             exit_asked: false,
             line,
+            tools: Tools::Listed,
             shown: Some(Route::Paste),
             in_inbox: None,
         });
@@ -261,6 +262,10 @@ impl Agent {
                 tracing::info!(agent = %self.name, %launch, pane, pid, "launched");
                 let line = if self.brings_mod() { Line::launched() } else { Line::default() };
                 self.set_live(launch.clone(), pane.clone(), pid, line);
+                let awaits = self.harness().is_some_and(|harness| harness.lists_tools_late());
+                if let Some(live) = self.live.as_mut().filter(|_| awaits) {
+                    live.tools = Tools::Awaited { until: None };
+                }
                 let patch = AgentPatch {
                     status: Some(Shown::Starting),
                     activity: Some(Activity::Unknown),

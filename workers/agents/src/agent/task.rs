@@ -1,7 +1,7 @@
 //! The task of one agent: waits for mail and for time, and feeds both to the deciders.
 
 use super::{
-    bridge::Line,
+    bridge::{Line, Tools},
     command::{Command, Mail, Reply},
     idle::Idle,
     life,
@@ -174,6 +174,8 @@ pub(super) struct Live {
     pub(super) exit_asked: bool,
     /// What is known of its mod.
     pub(super) line: Line,
+    /// Whether its harness has our tools.
+    pub(super) tools: Tools,
     /// The route that the hub was told.
     pub(super) shown: Option<Route>,
     /// The last text that went into its peer inbox, and when.
@@ -312,6 +314,12 @@ impl Agent {
                     self.asleep = false;
                 }
                 self.deliver(route::Event::Wake).await;
+            }
+            Mail::Tools { launch } => {
+                if let Some(live) = self.live.as_mut().filter(|live| live.launch == launch) {
+                    live.tools = Tools::Listed;
+                }
+                self.look_and_deliver().await;
             }
             Mail::Bridge { launch, news } => self.bridge(&launch, news).await,
             Mail::Receipt(receipt) => self.receipt(&receipt).await,

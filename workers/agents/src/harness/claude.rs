@@ -99,6 +99,10 @@ impl Harness for Claude {
         true
     }
 
+    fn lists_tools_late(&self) -> bool {
+        true
+    }
+
     fn brings_mod(&self, routes: &[Route]) -> bool {
         routes.contains(&Route::Bridge)
     }

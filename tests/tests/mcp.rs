@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use leo_ipc::id::fresh_token;
 use leo_tests::{
     Leo, agents,
-    leo::program,
+    leo::{CLAUDE, program},
     mcp::{Harness, with_token},
     model::Model,
     procs, wait_for,
@@ -194,17 +194,24 @@ async fn the_real_claude_calls_our_tools() -> Result<()> {
 #[tokio::test]
 async fn the_first_prompt_of_a_launch_finds_our_tools() -> Result<()> {
     let model = Model::start().await?;
-    let Some(leo) = Leo::with_claude(&model, "the_first_prompt_of_a_launch_finds_our_tools").await? else {
+    let Some(mut leo) = Leo::prepare_claude(&model, "the_first_prompt_of_a_launch_finds_our_tools")? else {
         return Ok(());
     };
+    // A paste waits for nothing else of a session that is ready.
+    leo.configure(&format!("chat: {{ routes: [paste] }}\n{CLAUDE}"))?;
+    leo.start().await?;
+    leo.agent_idle(AGENT).await?;
     let api = leo.api().await?;
     // The tools of the next launch are slow to come: its worker stands still.
     let worker = leo.worker_pid(&format!("mcp:{AGENT}")).await?;
     procs::signal(worker, Signal::SIGSTOP);
     let claude = leo.tmux.pane_pid(PANE)?;
     procs::signal(claude, Signal::SIGKILL);
-    wait_for("another Claude", || async { leo.tmux.pane_pid(PANE).ok().filter(|new| *new != claude) })
-        .await?;
+    wait_for("another Claude to be idle", || async {
+        let agent = api.agent(AGENT).await.ok()?;
+        (agent["restarts"] == 1 && agent["status"] == "running" && agent["activity"] == "idle").then_some(())
+    })
+    .await?;
     let id = api.send(AGENT, ">>tool leo_chat_history {\"limit\":1}\n>>say looked").await?;
     wait_for("the message to wait for a start", || async {
         let message = api.message(AGENT, &id).await.ok()?;

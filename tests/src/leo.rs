@@ -132,6 +132,18 @@ impl Leo {
         Ok(Some(leo))
     }
 
+    /// As [`Leo::with_claude`], with a configuration before the agent's.
+    ///
+    /// # Errors
+    /// When it does not become ready.
+    pub async fn with_claude_and(model: &Model, test: &str, yaml: &str) -> Result<Option<Leo>> {
+        let Some(mut leo) = Leo::prepare_claude(model, test)? else { return Ok(None) };
+        leo.configure(&format!("{yaml}\n{CLAUDE}"))?;
+        leo.start().await?;
+        leo.agent_idle("assistant").await?;
+        Ok(Some(leo))
+    }
+
     /// A home for Claude Code with nothing started; `None` when this machine has no Claude Code.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 //! read by a Claude that dies. Nothing is lost, doubled or lied about, by any route.
 
 use anyhow::{Context, Result, ensure};
-use leo_tests::{Api, Leo, leo::CLAUDE, model::Model, procs, wait::wait_within, wait_for};
+use leo_tests::{Api, Leo, model::Model, procs, wait::wait_within, wait_for};
 use nix::sys::signal::Signal;
 use std::time::Duration;
 
@@ -22,10 +22,8 @@ struct Bed {
 
 async fn bed(test: &str, route: &'static str) -> Result<Option<Bed>> {
     let model = Model::start().await?;
-    let Some(mut leo) = Leo::prepare_claude(&model, test)? else { return Ok(None) };
-    leo.configure(&format!("chat: {{ routes: [{route}] }}\n{CLAUDE}"))?;
-    leo.start().await?;
-    leo.agent_idle(AGENT).await?;
+    let only = format!("chat: {{ routes: [{route}] }}");
+    let Some(leo) = Leo::with_claude_and(&model, test, &only).await? else { return Ok(None) };
     let api = leo.api().await?;
     Ok(Some(Bed { leo, api, model, route }))
 }

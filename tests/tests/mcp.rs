@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use leo_ipc::id::fresh_token;
 use leo_tests::{
     Leo, agents,
-    leo::{CLAUDE, program},
+    leo::program,
     mcp::{Harness, with_token},
     model::Model,
     procs, wait_for,
@@ -194,13 +194,9 @@ async fn the_real_claude_calls_our_tools() -> Result<()> {
 #[tokio::test]
 async fn the_first_prompt_of_a_launch_finds_our_tools() -> Result<()> {
     let model = Model::start().await?;
-    let Some(mut leo) = Leo::prepare_claude(&model, "the_first_prompt_of_a_launch_finds_our_tools")? else {
-        return Ok(());
-    };
     // A paste waits for nothing else of a session that is ready.
-    leo.configure(&format!("chat: {{ routes: [paste] }}\n{CLAUDE}"))?;
-    leo.start().await?;
-    leo.agent_idle(AGENT).await?;
+    let (test, only) = ("the_first_prompt_of_a_launch_finds_our_tools", "chat: { routes: [paste] }");
+    let Some(leo) = Leo::with_claude_and(&model, test, only).await? else { return Ok(()) };
     let api = leo.api().await?;
     // The tools of the next launch are slow to come: its worker stands still.
     let worker = leo.worker_pid(&format!("mcp:{AGENT}")).await?;

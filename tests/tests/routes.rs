@@ -20,10 +20,8 @@ struct Bed {
 /// A Claude to which only one route leads.
 async fn bed(test: &str, route: &'static str) -> Result<Option<Bed>> {
     let model = Model::start().await?;
-    let Some(mut leo) = Leo::prepare_claude(&model, test)? else { return Ok(None) };
-    leo.configure(&format!("chat: {{ routes: [{route}] }}\n{CLAUDE}"))?;
-    leo.start().await?;
-    leo.agent_idle(AGENT).await?;
+    let only = format!("chat: {{ routes: [{route}] }}");
+    let Some(leo) = Leo::with_claude_and(&model, test, &only).await? else { return Ok(None) };
     Ok(Some(Bed { leo, model, route }))
 }
 

@@ -31,6 +31,27 @@ pub struct InterruptAgent {
     pub name: AgentName,
 }
 
+/// Longest instructions of [`CompactContext`], in bytes.
+pub const MAX_INSTRUCTIONS: usize = 4 * 1024;
+
+/// Empties the context of an agent that has nothing to do: it begins a new session, as `/clear` in the
+/// terminal does. Answered when it has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClearContext {
+    /// Which.
+    pub name: AgentName,
+}
+
+/// Puts a summary in the place of the context of an agent that has nothing to do, as `/compact` in the
+/// terminal does. Answered when it is at it; the thread says how it ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompactContext {
+    /// Which.
+    pub name: AgentName,
+    /// What the summary is to keep, at most [`MAX_INSTRUCTIONS`].
+    pub instructions: Option<String>,
+}
+
 /// Ends an agent's process and forgets it; its thread stays.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeleteAgent {
@@ -80,6 +101,10 @@ crate::rpc::requests! {
         "restart" => Restart(RestartAgent) -> AgentRecord,
         /// Interrupt.
         "interrupt" => Interrupt(InterruptAgent) -> Done,
+        /// Empty the context.
+        "clear" => Clear(ClearContext) -> Done,
+        /// Summarise the context.
+        "compact" => Compact(CompactContext) -> Done,
         /// Forget.
         "delete" => Delete(DeleteAgent) -> Done,
         /// The terminal's text.

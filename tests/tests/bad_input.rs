@@ -102,6 +102,15 @@ fn cases() -> Vec<Case> {
         case(post.clone(), "/api/v1/agents/nobody/start", Json("{}"), 404, "unknown_agent"),
         case(post.clone(), "/api/v1/agents/nobody/stop", Json("{}"), 404, "unknown_agent"),
         case(post.clone(), "/api/v1/agents/nobody/interrupt", Json("{}"), 404, "unknown_agent"),
+        case(post.clone(), "/api/v1/agents/nobody/clear", Json("{}"), 404, "unknown_agent"),
+        case(post.clone(), "/api/v1/agents/nobody/compact", Json("{}"), 404, "unknown_agent"),
+        case(
+            post.clone(),
+            "/api/v1/agents/nobody/compact",
+            Json(r#"{"instructions": 1}"#),
+            400,
+            "bad_request",
+        ),
         case(get, "/api/v1/agents/assistant/logs?lines=-1", None, 400, "bad_request"),
         case(post.clone(), "/api/v1/agents", Json("{}"), 400, "bad_request"),
         case(

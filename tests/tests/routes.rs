@@ -77,6 +77,23 @@ async fn texts_arrive_whole_before_their_answer(bed: Bed) -> Result<()> {
         ensure!(whole || named, "{text:.80?} arrived as {newest:.300?}");
     }
     ensure!(api.agent(AGENT).await?["route"] == bed.route);
+
+    // More than a message holds (WIRE.md §2) is refused with what to do, and goes as a file.
+    let long = "300 KB of text, line after line\n".repeat(300_000 / 32);
+    let path = format!("/api/v1/chat/{AGENT}/messages");
+    let refused = api.ask(Method::POST, &path, Some(json!({ "text": long }))).await?;
+    ensure!(refused.status == 413 && refused.code() == "too_large", "{refused:?}");
+    ensure!(refused.body["error"].as_str().is_some_and(|why| why.contains("as a file")), "{refused:?}");
+    let file = api.uploaded(AGENT, "long.txt", "text/plain", long.as_bytes()).await?;
+    let message = api.send_files(AGENT, ">>say got the file", &[&file]).await?;
+    let id = message["id"].as_str().context("an id")?;
+    ensure!(bed.leo.reply(AGENT, id).await?.trim() == "got the file");
+    ensure!(bed.leo.message_state(AGENT, id, "delivered").await?["delivery"]["route"] == bed.route);
+    let prompts = bed.model.prompts();
+    let mut named =
+        prompts.iter().flat_map(|prompt| prompt.lines()).filter_map(|l| l.strip_prefix("Attachments: "));
+    let path = named.next_back().context("the prompt names the file")?;
+    ensure!(std::fs::read_to_string(path.trim())? == long, "the agent reads all of it at {path}");
     Ok(())
 }
 

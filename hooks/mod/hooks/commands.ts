@@ -68,25 +68,41 @@ export async function deliver($: EngineInterface, id: string, text: string) {
   }
 }
 
-async function control($: EngineInterface, id: string, op: string) {
+/** Clears or compacts the conversation. Done or refused it is acknowledged; whether it was done Leo sees at
+ * the session that begins. What another load began is left to it. */
+async function change($: EngineInterface, id: string, op: string, instructions?: string) {
+  const before = deliveries[id]
+  if (before) {
+    if (before.phase !== 'submitted') acknowledge($, id, before)
+    return
+  }
+  await keep($, id, { by: instance, text: '', phase: 'submitted' })
   try {
-    if (op === 'clear') await $.command.run({ command: 'clear' })
-    else if (op === 'compact') await $.session.compact({})
-    else throw new Error(`this mod knows no ${op}`)
-    report($, { ack: { id, outcome: 'started' } })
+    if (op === 'clear') {
+      await $.command.run({ command: 'clear' })
+    } else if (op === 'compact') {
+      const { skip } = await $.session.compact({ instructions })
+      if (skip !== undefined) return await settle($, id, { phase: 'refused', why: skip })
+    } else {
+      throw new Error(`this mod knows no ${op}`)
+    }
+    await settle($, id, { phase: 'started' })
   } catch (error) {
-    report($, { ack: { id, outcome: 'refused', why: String(error) } })
+    await settle($, id, { phase: 'refused', why: reason(error) })
   }
 }
 
+/** Claude's own words out of what it threw: the names of this mod and of the call stand before them. */
+const reason = (error: unknown) => String(error).replace(/^.*\$\.session\.compact: /s, '')
+
 /** Carries out a command. */
 export async function run($: EngineInterface, command: Record<string, unknown>) {
-  const { id, op, text } = command
+  const { id, op, text, instructions } = command
   if (typeof id !== 'string' || typeof op !== 'string' || busy.has(id)) return
   busy.add(id)
   try {
     if (op === 'deliver') await deliver($, id, typeof text === 'string' ? text : '')
-    else await control($, id, op)
+    else await change($, id, op, typeof instructions === 'string' ? instructions : undefined)
   } finally {
     busy.delete(id)
   }

@@ -1,4 +1,4 @@
-/** What became of a prompt of Leo's, by its id. */
+/** What became of a prompt of Leo's or a change of the context, by its id. */
 export type LeoDelivery = {
   /** Which load of the module submitted it. */
   by: string

@@ -43,6 +43,10 @@ pub(crate) enum Verb {
     Logs(Logs),
     /// Interrupt what an agent is doing, as Esc does.
     Interrupt(Name),
+    /// Empty an agent's context, as /clear in its terminal does; its thread stays.
+    Clear(Name),
+    /// Put a summary in the place of an agent's context, as /compact in its terminal does.
+    Compact(Compact),
     /// Stop an agent and forget it; its messages stay readable.
     Rm(Name),
 }
@@ -54,6 +58,15 @@ pub(crate) struct Name {
     /// Print JSON instead of text.
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Compact {
+    #[command(flatten)]
+    name: Name,
+    /// What the summary is to keep, in words.
+    #[arg(value_name = "KEEP")]
+    instructions: Vec<String>,
 }
 
 #[derive(Args)]
@@ -155,6 +168,13 @@ pub(crate) async fn run(home: &Home, verb: Verb) -> Result<ExitCode, Failure> {
         Verb::Stop(name) => change(&api, &name, "stop", "is stopped").await?,
         Verb::Restart(name) => change(&api, &name, "restart", "is being started again").await?,
         Verb::Interrupt(name) => change(&api, &name, "interrupt", "was interrupted").await?,
+        Verb::Clear(name) => change(&api, &name, "clear", "was cleared: it begins anew").await?,
+        Verb::Compact(Compact { name, instructions }) => {
+            let keep = Some(instructions.join(" ")).filter(|keep| !keep.is_empty());
+            let body = serde_json::json!({ "instructions": keep });
+            tell(&api, &name, "compact", &body, "is compacting its context; its thread says how it ends")
+                .await?
+        }
         Verb::Rm(name) => {
             let done: Value = api.delete(&path(&name.name, "")).await?;
             if name.json {
@@ -181,7 +201,11 @@ fn path(name: &AgentName, rest: &str) -> String {
 }
 
 async fn change(api: &Api, name: &Name, verb: &str, done: &str) -> Result<(), Failure> {
-    let agent: Agent = api.post(&path(&name.name, &format!("/{verb}")), &()).await?;
+    tell(api, name, verb, &(), done).await
+}
+
+async fn tell(api: &Api, name: &Name, verb: &str, body: &impl Serialize, done: &str) -> Result<(), Failure> {
+    let agent: Agent = api.post(&path(&name.name, &format!("/{verb}")), body).await?;
     if name.json {
         out::json(&agent);
     } else {

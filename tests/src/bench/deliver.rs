@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use leo_tests::{Leo, leo::CLAUDE, model::Model, sse::Events};
 use std::time::{Duration, Instant};
 
-const ROUNDS: usize = 20;
+const ROUNDS: usize = 50;
 const AGENT: &str = "assistant";
 
 /// A Claude to which one route leads, with its stream.

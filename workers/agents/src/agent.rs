@@ -5,6 +5,7 @@
 
 mod bridge;
 mod command;
+mod context;
 mod deliver;
 mod idle;
 mod life;
@@ -18,5 +19,6 @@ mod watch;
 mod words;
 
 pub(crate) use command::{Command, Mail};
+pub(crate) use context::Change;
 pub(crate) use shared::{Pids, Shared, Told};
 pub(crate) use task::{Handle, spawn};

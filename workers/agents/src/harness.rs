@@ -53,6 +53,15 @@ pub(crate) struct Place {
     pub(crate) harness_dir: PathBuf,
 }
 
+/// What clears and compacts a harness's context when it is typed; nothing where it cannot do that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ContextCommands {
+    /// Begins a new session.
+    pub(crate) clear: Option<&'static str>,
+    /// Summarises; what the summary is to keep may follow.
+    pub(crate) compact: Option<&'static str>,
+}
+
 /// One harness.
 pub(crate) trait Harness: Send + Sync {
     /// Its name for people.
@@ -97,6 +106,9 @@ pub(crate) trait Harness: Send + Sync {
         let _ = session;
         false
     }
+
+    /// Commands that clear and compact its context when typed into an empty composer.
+    fn context_commands(&self) -> ContextCommands;
 
     /// A command that ends it when typed into an empty composer.
     fn exit_command(&self) -> Option<&'static str>;

@@ -1,11 +1,14 @@
 //! The `agents` socket: each request becomes a command in an agent's mailbox.
 
-use crate::{agent::Command, fleet::Event};
+use crate::{
+    agent::{Change, Command},
+    fleet::Event,
+};
 use leo_ipc::{
     AgentName, Fault,
     agents::{
-        AgentLogs, AgentsRequest, AttachSpec, DeleteAgent, InterruptAgent, RestartAgent, StartAgent,
-        StopAgent,
+        AgentLogs, AgentsRequest, AttachSpec, ClearContext, CompactContext, DeleteAgent, InterruptAgent,
+        RestartAgent, StartAgent, StopAgent,
     },
     server::{Answer, Handler, Peer},
 };
@@ -46,6 +49,12 @@ impl Handler for Agents {
             AgentsRequest::Stop(StopAgent { name }) => self.ask(name, Command::Stop).await,
             AgentsRequest::Restart(RestartAgent { name }) => self.ask(name, Command::Restart).await,
             AgentsRequest::Interrupt(InterruptAgent { name }) => self.ask(name, Command::Interrupt).await,
+            AgentsRequest::Clear(ClearContext { name }) => {
+                self.ask(name, |reply| Command::Context(Change::Clear, reply)).await
+            }
+            AgentsRequest::Compact(CompactContext { name, instructions }) => {
+                self.ask(name, |reply| Command::Context(Change::Compact(instructions), reply)).await
+            }
             AgentsRequest::Delete(DeleteAgent { name }) => self.ask(name, Command::Delete).await,
             AgentsRequest::Logs(AgentLogs { name, lines }) => {
                 self.ask(name, |reply| Command::Logs(lines, reply)).await

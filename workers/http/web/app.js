@@ -212,6 +212,11 @@ function drawHead() {
   }
   const actions = [];
   if (agent?.activity === "working") actions.push(["Interrupt", "interrupt"]);
+  if (agent?.activity === "idle" && agent.status === "running") {
+    // The demo agent remembers nothing that could be summarised.
+    if (agent.harness !== "demo") actions.push(["Compact", "compact"]);
+    actions.push(["Clear", "clear"]);
+  }
   if (agent?.status === "stopped") actions.push(["Start", "start"]);
   else if (agent) actions.push(["Stop", "stop"]);
   $("actions").replaceChildren(...actions.map(([label, verb]) =>
@@ -429,6 +434,7 @@ async function markRead() {
 }
 
 async function act(button, agent, verb) {
+  if (verb === "clear" && !confirm(`Clear the context of ${agent}? It begins anew; this thread stays.`)) return;
   button.disabled = true;
   try {
     const after = await call("POST", `/api/v1/agents/${encodeURIComponent(agent)}/${verb}`);

@@ -43,6 +43,9 @@ pub(crate) fn report(tx: &mut Tx<'_>, tmux_socket: &str, request: &ReportHook) -
         return Ok(());
     }
     let current = session::follow(tx, &who, event)?;
+    if current {
+        session::say_what_changed(tx, &who.name, event, &request.hook_key)?;
+    }
     let scene = scene(tx, &who, event)?;
     for action in turn::step(&scene, event) {
         apply(tx, tmux_socket, &who.name, current, action)?;

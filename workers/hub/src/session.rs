@@ -2,9 +2,9 @@
 //! with `/clear` and at a resume; the agent and its thread stay. Nothing here is ever computed from a
 //! path or a folder.
 
-use crate::{error::Outcome, writer::Tx};
+use crate::{error::Outcome, note, writer::Tx};
 use leo_ipc::{
-    LaunchId, Time,
+    AgentName, CallKey, LaunchId, Time,
     agent::{AgentIdentity, ListSessions, Session, Sessions},
     hook::HookEvent,
 };
@@ -46,6 +46,27 @@ pub(crate) fn follow(tx: &mut Tx<'_>, who: &AgentIdentity, event: &HookEvent) ->
         )?;
     }
     Ok(true)
+}
+
+/// Says in the thread that the agent does not know any more what it knew, whoever had it forget: a person
+/// in the terminal or from afar, or the harness itself.
+pub(crate) fn say_what_changed(
+    tx: &mut Tx<'_>,
+    agent: &AgentName,
+    event: &HookEvent,
+    key: &CallKey,
+) -> Outcome<()> {
+    let said = match (event.name.as_str(), event.source.as_deref()) {
+        ("SessionStart", Some("clear")) => {
+            "The agent's context was cleared. It begins anew, and can still read this thread."
+        }
+        ("SessionStart", Some("compact")) => {
+            "The agent's context was compacted. It goes on from a summary, and can still read this thread."
+        }
+        _ => return Ok(()),
+    };
+    note::post(tx, agent, &format!("context:{}", key.as_str()), said)?;
+    Ok(())
 }
 
 /// The newest sessions, the current one first.

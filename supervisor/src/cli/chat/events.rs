@@ -125,8 +125,10 @@ pub(super) enum Action {
     },
     /// Close a questions card without an answer.
     Dismiss(AgentName, MessageId),
-    /// Tell an agent something: `interrupt`, `start`, `stop`, `restart`.
+    /// Tell an agent something: `interrupt`, `start`, `stop`, `restart`, `clear`.
     Tell(AgentName, &'static str),
+    /// Summarise an agent's context; what the summary is to keep.
+    Compact(AgentName, Option<String>),
     /// Fetch a thread's open reminders.
     Reminders(AgentName),
     /// Take a reminder back.

@@ -11,7 +11,7 @@ use leo_ipc::{AgentName, chat::MessageKind};
 use std::path::PathBuf;
 
 /// Keys and commands, for the help.
-pub(super) const HELP: [(&str, &str); 22] = [
+pub(super) const HELP: [(&str, &str); 23] = [
     ("Enter", "send"),
     ("Alt-Enter, Ctrl-J", "new line"),
     ("Tab", "to an open question, to the next one, and back"),
@@ -26,6 +26,7 @@ pub(super) const HELP: [(&str, &str); 22] = [
     ("/cancel", "take back the last message that still waits"),
     ("/reminders", "what the agent will remind you of; x takes one back"),
     ("/interrupt", "interrupt what the agent is doing"),
+    ("/clear, /compact [KEEP]", "empty or summarise what the agent has in mind"),
     ("/start, /stop, /restart", "the agent's process"),
     ("Ctrl-T, /agents, /agent NAME", "another thread"),
     ("/attach", "how to open the agent's own terminal"),
@@ -276,6 +277,11 @@ fn run(state: &mut State, command: &str) -> Vec<Action> {
         ("asfile", "") => return as_file(state),
         ("cancel", "") => return cancel(state),
         ("interrupt", "") => return vec![Action::Tell(state.agent.clone(), "interrupt")],
+        ("clear", "") => return vec![Action::Tell(state.agent.clone(), "clear")],
+        ("compact", keep) => {
+            let keep = Some(keep.to_owned()).filter(|keep| !keep.is_empty());
+            return vec![Action::Compact(state.agent.clone(), keep)];
+        }
         ("start", "") => return vec![Action::Tell(state.agent.clone(), "start")],
         ("stop", "") => return vec![Action::Tell(state.agent.clone(), "stop")],
         ("restart", "") => return vec![Action::Tell(state.agent.clone(), "restart")],

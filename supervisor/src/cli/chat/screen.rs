@@ -282,9 +282,15 @@ async fn ask(api: &Api, action: Action) -> Option<Event> {
                 "interrupt" => "interrupted",
                 "start" => "starting",
                 "stop" => "stopped",
+                "clear" => "begins anew",
                 _ => "restarting",
             };
             Some(done(api.post::<_, Value>(&path, &()).await, Some(format!("{agent}: {said}"))))
+        }
+        Action::Compact(agent, keep) => {
+            let path = format!("/api/v1/agents/{}/compact", segment(agent.as_str()));
+            let said = format!("{agent}: compacting its context");
+            Some(done(api.post::<_, Value>(&path, &json!({ "instructions": keep })).await, Some(said)))
         }
         Action::Read(agent, id) => {
             let path = format!("{}/read", thread(&agent));

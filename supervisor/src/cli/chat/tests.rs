@@ -320,7 +320,10 @@ fn commands() {
     assert_eq!(write(&mut state, "/retry"), [Action::Retry(me.clone(), "m2".into())]);
     assert_eq!(ctrl(&mut state, 'r'), [Action::Retry(me.clone(), "m2".into())]);
     assert_eq!(write(&mut state, "/cancel"), [Action::Cancel(me.clone(), "m3".into())]);
-    assert_eq!(write(&mut state, "/interrupt"), [Action::Tell(me, "interrupt")]);
+    assert_eq!(write(&mut state, "/interrupt"), [Action::Tell(me.clone(), "interrupt")]);
+    assert_eq!(write(&mut state, "/clear"), [Action::Tell(me.clone(), "clear")]);
+    assert_eq!(write(&mut state, "/compact"), [Action::Compact(me.clone(), None)]);
+    assert_eq!(write(&mut state, "/compact the plan"), [Action::Compact(me, Some("the plan".to_owned()))]);
     write(&mut state, "/attach");
     assert!(contains(&drawn(&state), "leo agent attach assistant"));
     write(&mut state, "/nonsense");

@@ -8,7 +8,7 @@ use crate::{
         order::{self, Bridge, Choice, Inbox, Means},
         route::{Event, Giving, State},
     },
-    harness::{Gate, Session},
+    harness::{Gate, Harness, Session},
     inbox::{Inboxes, Receipt, SAME_TEXT},
 };
 use leo_ipc::{
@@ -115,10 +115,9 @@ impl Agent {
         if live.tools.are_awaited(now) {
             return Choice::Wait;
         }
-        let runs = harness.runs_mods(session);
         let bridge = if self.shared.links.is_up(&live.launch) {
             Bridge::Up
-        } else if runs && live.line.is_expected(now) {
+        } else if harness.runs_mods(session) && live.line.is_expected(now) {
             Bridge::Expected
         } else {
             Bridge::Absent
@@ -145,6 +144,12 @@ impl Agent {
         order::choose(&self.shared.config.borrow().chat.routes, means, refused)
     }
 
+    /// Whether a mod is not there yet that will be.
+    pub(super) fn awaits_mod(&self, harness: &dyn Harness, live: &Live) -> bool {
+        let runs = harness.runs_mods(&harness.session(&live.place));
+        runs && !self.shared.links.is_up(&live.launch) && live.line.is_expected(Instant::now())
+    }
+
     /// The mod of a launch says something.
     pub(super) async fn bridge(&mut self, launch: &LaunchId, news: News) {
         let Some(live) = self.live.as_mut().filter(|live| live.launch == *launch) else { return };
@@ -153,6 +158,9 @@ impl Agent {
             News::Down => live.line.lost(Instant::now()),
             News::Ack(ack) => {
                 if ack.outcome == AckOutcome::Refused {
+                    if self.context_refused(&ack.id, ack.why.as_deref()).await {
+                        return;
+                    }
                     tracing::info!(agent = %self.name, id = ack.id, why = ack.why, "Claude refused a prompt");
                     self.refuse(&ack.id);
                 }

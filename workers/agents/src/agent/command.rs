@@ -1,5 +1,6 @@
 //! What a person asks of an agent, and what reaches its task.
 
+use super::context::Change;
 use crate::{bridge::News, inbox::Receipt};
 use leo_ipc::{
     Done, Fault, LaunchId, agent::AgentRecord, agents::AttachCommand, agents::LogText, hook::HookEvent,
@@ -20,6 +21,8 @@ pub(crate) enum Command {
     Restart(Reply<AgentRecord>),
     /// Interrupt the running turn.
     Interrupt(Reply<Done>),
+    /// Clear or compact its context.
+    Context(Change, Reply<Done>),
     /// End and forget.
     Delete(Reply<Done>),
     /// The end of the terminal, so many lines.
@@ -36,7 +39,9 @@ impl Command {
             Command::Start(reply) | Command::Stop(reply) | Command::Restart(reply) => {
                 drop(reply.send(Err(fault)))
             }
-            Command::Interrupt(reply) | Command::Delete(reply) => drop(reply.send(Err(fault))),
+            Command::Interrupt(reply) | Command::Context(_, reply) | Command::Delete(reply) => {
+                drop(reply.send(Err(fault)))
+            }
             Command::Logs(_, reply) => drop(reply.send(Err(fault))),
             Command::Attach(reply) => drop(reply.send(Err(fault))),
         }

@@ -2,6 +2,7 @@
 
 use super::{
     bridge::{Line, Tools},
+    context,
     idle::Idle,
     life::{self, Action, Death, Event, Phase, Seen, Stage},
     shared::{Told, is_alive},
@@ -156,6 +157,7 @@ impl Agent {
             Action::End { launch, resumable, needs_person } => {
                 self.shared.pids.forget(&self.name);
                 self.shared.links.forget(&launch);
+                self.context_event(context::Event::Ended).await;
                 self.live = None;
                 // Between a crash and the next start its MCP worker stays, and with it what waits there.
                 self.need_mcp(!matches!(self.life.phase, Phase::Stopped | Phase::GaveUp | Phase::Gone)).await;

@@ -60,6 +60,7 @@ impl Agent {
     pub(super) async fn look_and_deliver(&mut self) {
         let view = self.look().await;
         self.steer_on().await;
+        self.look_at_context().await;
         if matches!(self.route, route::State::Quiet) {
             return;
         }
@@ -122,7 +123,8 @@ impl Agent {
             _ if self.in_steering => steer::gate(&seen.session),
             // What ends takes nothing more; the next launch does.
             Gate::Open if self.is_ending() => Gate::Starting,
-            Gate::Open if settling => Gate::Turn,
+            // Nor what begins anew; that takes no longer than a turn.
+            Gate::Open if settling || self.asked.is_some() => Gate::Turn,
             gate => gate,
         };
         let launch = self.live.as_ref().map(|live| live.launch.clone());

@@ -94,7 +94,8 @@ impl Agent {
         }
     }
 
-    async fn terminal_rests(&self, live: &Live) -> bool {
+    /// Whether the terminal waits for a prompt and holds none.
+    pub(super) async fn terminal_rests(&self, live: &Live) -> bool {
         let Some(harness) = self.harness() else { return false };
         if harness.session(&live.place).status != Status::Idle {
             return false;

@@ -3,6 +3,7 @@
 use super::{
     bridge::{Line, Tools},
     command::{Command, Mail, Reply},
+    context::{self, Asked},
     idle::Idle,
     life,
     shared::Shared,
@@ -234,6 +235,8 @@ pub(super) struct Agent {
     pub(super) launch_error: Option<String>,
     /// Who waits for a stop or start to be over.
     pub(super) waiters: Vec<Waiter>,
+    /// What is being done to its context.
+    pub(super) asked: Option<Asked>,
 }
 
 impl Agent {
@@ -265,6 +268,7 @@ impl Agent {
             fail_pending: None,
             launch_error: None,
             waiters: Vec::new(),
+            asked: None,
         }
     }
 
@@ -287,13 +291,19 @@ impl Agent {
         let held = matches!(self.route, route::State::Held(_));
         let route = if live || !held { self.route.pause(now) } else { None };
         let steering = if live { self.steering.pause(now) } else { None };
-        let turn_over = self.turn_over.is_some_and(|at| now.saturating_duration_since(at) < TURN_OVER);
-        let soon = (held && live && turn_over).then_some(TURN_OVER_LOOK);
+        let soon = (held && live && self.turn_is_just_over()).then_some(TURN_OVER_LOOK);
         let rest = if live { self.idle.due(self.rest_after()) } else { None };
-        [self.life.due(), after(stopping), after(watch), after(route), after(steering), after(soon), rest]
+        let context = after(self.asked.is_some().then_some(context::LOOK));
+        let life = self.life.due();
+        [life, after(stopping), after(watch), after(route), after(steering), after(soon), rest, context]
             .into_iter()
             .flatten()
             .min()
+    }
+
+    /// Whether a turn has ended a moment ago, which the session may not show yet.
+    pub(super) fn turn_is_just_over(&self) -> bool {
+        self.turn_over.is_some_and(|at| at.elapsed() < TURN_OVER)
     }
 
     async fn settle(&mut self) {
@@ -372,8 +382,12 @@ impl Agent {
             // How the interrupted turn leaves the terminal is seen there.
             TURN_ABORTED => self.turn_over = Some(Instant::now()),
             "PreToolUse" | "PostToolUse" | "PostToolUseFailure" => self.watch.hub_guessed(),
-            // A session that begins has another transcript.
-            "SessionStart" => self.changed().await,
+            "SessionStart" => {
+                // A session that begins has another transcript.
+                self.changed().await;
+                let source = event.source.as_deref().unwrap_or_default();
+                self.context_event(context::Event::Session(source)).await;
+            }
             "SessionEnd" => {
                 let asked = event.reason.as_deref() == Some(EXIT_TYPED);
                 if let Some(live) = &mut self.live {
@@ -424,6 +438,7 @@ impl Agent {
                 let result = self.interrupt().await;
                 drop(reply.send(result));
             }
+            Command::Context(change, reply) => self.change_context(change, reply).await,
             Command::Logs(lines, reply) => {
                 let result = self.logs(lines).await;
                 drop(reply.send(result));
@@ -500,6 +515,7 @@ fn command_name(command: &Command) -> &'static str {
         Command::Stop(_) => "stop",
         Command::Restart(_) => "restart",
         Command::Interrupt(_) => "interrupt",
+        Command::Context(change, _) => change.verb(),
         Command::Delete(_) => "delete",
         Command::Logs(..) => "logs",
         Command::Attach(_) => "attach",

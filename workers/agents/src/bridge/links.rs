@@ -122,7 +122,7 @@ impl Links {
     }
 
     /// A command is over.
-    pub(super) fn done(&self, launch: &LaunchId, id: &str) {
+    pub(crate) fn done(&self, launch: &LaunchId, id: &str) {
         if let Some(link) = self.lock().get_mut(launch) {
             if link.command.as_ref().is_some_and(|c| c.id == id) {
                 link.command = None;

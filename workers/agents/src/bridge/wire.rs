@@ -90,6 +90,14 @@ pub(crate) enum Op {
         /// The prompt.
         text: String,
     },
+    /// Begin a new session.
+    Clear,
+    /// Put a summary in the place of the conversation.
+    Compact {
+        /// What the summary is to keep.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        instructions: Option<String>,
+    },
 }
 
 /// What became of a command.
@@ -111,7 +119,7 @@ pub(crate) struct Ack {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum AckOutcome {
-    /// The prompt's turn has started.
+    /// The prompt's turn has started; a change of the context is made.
     Started,
     /// Claude did not take it, and never will.
     Refused,

@@ -7,7 +7,8 @@ mod settings;
 mod version;
 
 use super::{
-    Harness, LaunchContext, LaunchPlan, Place, PlanError, Resume, Screen, Session, launch, launch_dir,
+    ContextCommands, Harness, LaunchContext, LaunchPlan, Place, PlanError, Resume, Screen, Session, launch,
+    launch_dir,
 };
 use leo_ipc::chat::Route;
 use leo_launch::{Env, find_program, for_agent};
@@ -109,6 +110,10 @@ impl Harness for Claude {
 
     fn runs_mods(&self, session: &Session) -> bool {
         session.version.is_none_or(|version| version >= leo_hooks::FIRST_CLAUDE)
+    }
+
+    fn context_commands(&self) -> ContextCommands {
+        ContextCommands { clear: Some("/clear"), compact: Some("/compact") }
     }
 
     fn exit_command(&self) -> Option<&'static str> {

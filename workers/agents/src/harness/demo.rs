@@ -2,7 +2,8 @@
 //! looked at.
 
 use super::{
-    Composer, Harness, LaunchContext, LaunchPlan, Place, PlanError, Screen, Session, Status, launch,
+    Composer, ContextCommands, Harness, LaunchContext, LaunchPlan, Place, PlanError, Screen, Session, Status,
+    launch,
 };
 use leo_launch::{Env, for_agent};
 use serde::Deserialize;
@@ -57,6 +58,11 @@ impl Harness for Demo {
 
     fn screen(&self, _capture: &str) -> Screen {
         Screen { composer: Composer::Absent, dialog: None, resting: false }
+    }
+
+    fn context_commands(&self) -> ContextCommands {
+        // It remembers nothing that could be summarised.
+        ContextCommands { clear: Some("/clear"), compact: None }
     }
 
     fn exit_command(&self) -> Option<&'static str> {

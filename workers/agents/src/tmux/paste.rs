@@ -70,6 +70,16 @@ impl Tmux {
         self.run(&[leave_copy_mode(pane), keys], None).await.map(drop)
     }
 
+    /// Types a word of ours and a space, without Enter. Never a person's text.
+    ///
+    /// # Errors
+    /// As [`TmuxError`] says.
+    pub(crate) async fn type_word(&self, pane: &str, word: &'static str) -> Result<(), TmuxError> {
+        let keys = SendKeys::new().disable_lookup().target_pane(pane).key(word).build();
+        let space = SendKeys::new().target_pane(pane).key("Space").build();
+        self.run(&[leave_copy_mode(pane), keys, space], None).await.map(drop)
+    }
+
     /// Types a short command of ours, such as `/exit`, and presses Enter. Never a person's text.
     ///
     /// # Errors

@@ -3,15 +3,15 @@
 use crate::{
     answer::{Answer, Data, Refusal, Refusals, Success},
     app::{AGENTS_DEADLINE, App, HUB_DEADLINE},
-    extract::{AgentPath, Json, Key, Query},
+    extract::{AgentPath, Json, Key, Optional, Query},
 };
 use axum::extract::State;
 use leo_ipc::{
     AgentName,
     agent::{Agent, AgentRecord, GetAgent, ListAgents, PutAgent, Source},
     agents::{
-        AgentLogs, AttachCommand, AttachSpec, DeleteAgent, InterruptAgent, LogText, RestartAgent, StartAgent,
-        StopAgent,
+        AgentLogs, AttachCommand, AttachSpec, ClearContext, CompactContext, DeleteAgent, InterruptAgent,
+        LogText, MAX_INSTRUCTIONS, RestartAgent, StartAgent, StopAgent,
     },
     config::{AgentConfig, Harness},
 };
@@ -172,6 +172,46 @@ pub(crate) async fn restart(State(app): State<App>, AgentPath(name): AgentPath) 
 pub(crate) async fn interrupt(State(app): State<App>, AgentPath(name): AgentPath) -> Answer<Agent> {
     app.agents.call(InterruptAgent { name: name.clone() }, AGENTS_DEADLINE).await?;
     shown(app.hub.call(GetAgent { name }, HUB_DEADLINE).await?)
+}
+
+/// Empties the context of an agent that has nothing to do: it begins a new session, and its thread stays.
+/// 409 `agent_busy` while a turn runs or something is written in its terminal, 409 `agent_refused` when it
+/// did not do it.
+#[utoipa::path(post, operation_id = "clear_agent", path = "/api/v1/agents/{agent}/clear", tag = "agents", params(AgentParam),
+    responses((status = 200, body = Success<Agent>), Refusals), security(("operator" = []), ("session" = [])))]
+pub(crate) async fn clear(State(app): State<App>, AgentPath(name): AgentPath) -> Answer<Agent> {
+    app.agents.call(ClearContext { name: name.clone() }, AGENTS_DEADLINE).await?;
+    shown(app.hub.call(GetAgent { name }, HUB_DEADLINE).await?)
+}
+
+/// What a summary is to keep.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct Compaction {
+    /// In words, at most 4 KiB.
+    instructions: Option<String>,
+}
+
+/// Puts a summary in the place of the context of an agent that has nothing to do. Answered as soon as it is
+/// at it; the thread says how it ends. Refused as `clear` is.
+#[utoipa::path(post, operation_id = "compact_agent", path = "/api/v1/agents/{agent}/compact", tag = "agents", params(AgentParam),
+    request_body = Compaction,
+    responses((status = 202, body = Success<Agent>), Refusals), security(("operator" = []), ("session" = [])))]
+pub(crate) async fn compact(
+    State(app): State<App>,
+    AgentPath(name): AgentPath,
+    Optional(body): Optional<Compaction>,
+) -> Answer<Agent> {
+    let instructions = body
+        .and_then(|body| body.instructions)
+        .map(|text| text.trim().to_owned())
+        .filter(|text| !text.is_empty());
+    if let Some(length) = instructions.as_ref().map(String::len).filter(|length| *length > MAX_INSTRUCTIONS) {
+        let text = format!("at $.instructions: at most {MAX_INSTRUCTIONS} bytes, found {length}");
+        return Err(Refusal::bad_request(text));
+    }
+    app.agents.call(CompactContext { name: name.clone(), instructions }, AGENTS_DEADLINE).await?;
+    let record = app.hub.call(GetAgent { name }, HUB_DEADLINE).await?;
+    Ok(Data::accepted(true, record.agent))
 }
 
 fn shown(record: AgentRecord) -> Answer<Agent> {

@@ -171,7 +171,7 @@ pub(super) fn check_text(text: &str) -> Result<(), Refusal> {
     if text.len() > MAX_TEXT {
         return Err(Refusal::new(
             "too_large",
-            format!("at $.text: at most {MAX_TEXT} bytes, found {}", text.len()),
+            format!("at $.text: at most {MAX_TEXT} bytes, found {}: send it as a file", text.len()),
         ));
     }
     // Control characters grow when they are written as JSON, and the event must fit into a frame.

@@ -87,6 +87,8 @@ fn operator_routes(app: &App) -> OpenApiRouter<App> {
         .routes(routes!(agents::stop))
         .routes(routes!(agents::restart))
         .routes(routes!(agents::interrupt))
+        .routes(routes!(agents::clear))
+        .routes(routes!(agents::compact))
         .routes(routes!(agents::logs))
         .routes(routes!(agents::attach))
         .routes(routes!(tasks::list))

@@ -63,6 +63,8 @@ async fn the_document_lists_every_route() {
             "/api/v1/agents",
             "/api/v1/agents/{agent}",
             "/api/v1/agents/{agent}/attach",
+            "/api/v1/agents/{agent}/clear",
+            "/api/v1/agents/{agent}/compact",
             "/api/v1/agents/{agent}/interrupt",
             "/api/v1/agents/{agent}/logs",
             "/api/v1/agents/{agent}/message",

@@ -24,6 +24,7 @@ use std::{
     time::Duration,
 };
 use tokio::{
+    io::BufReader,
     sync::mpsc,
     time::{Instant, timeout_at},
 };
@@ -182,7 +183,7 @@ impl Connection {
         // The reader holds the connection weakly: when the client is dropped, the reader is too.
         let weak = Arc::downgrade(&connection);
         tokio::spawn(async move {
-            let mut reader = &*socket;
+            let mut reader = BufReader::with_capacity(frame::READ_AHEAD, &*socket);
             loop {
                 let read = tokio::select! {
                     () = dropped.cancelled() => return,

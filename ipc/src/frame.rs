@@ -11,6 +11,11 @@ pub const MAX_BEFORE_HELLO: usize = 64 * 1024;
 /// Largest frame afterwards. Larger payloads travel by file under `<home>/state/` or by fd.
 pub const MAX_FRAME: usize = 1024 * 1024;
 
+/// Bytes that a connection's reader takes from the system at once. Small frames that come together cost
+/// one call, and larger ones are read straight into their place.
+#[cfg(feature = "async")]
+pub(crate) const READ_AHEAD: usize = 16 * 1024;
+
 /// A frame must be complete this long after its first byte; a peer that sends one byte a second is
 /// broken or hostile.
 pub const FRAME_DEADLINE: Duration = Duration::from_secs(10);
@@ -90,7 +95,7 @@ pub async fn read<R: tokio::io::AsyncRead + Unpin>(
     let rest = async {
         r.read_exact(&mut head[1..]).await.map_err(closed_or_io)?;
         let size = check(head, limit)?;
-        let mut body = Vec::new();
+        let mut body = Vec::with_capacity(size.min(READ_AHEAD));
         r.take(size as u64).read_to_end(&mut body).await.map_err(io)?;
         if body.len() < size { Err(IpcError::Closed) } else { Ok(Some(body)) }
     };

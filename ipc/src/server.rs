@@ -7,7 +7,10 @@ use crate::{
     hello::{Hello, Role},
     outbox::{Outbox, outbox},
 };
-use futures_util::{FutureExt, Stream, StreamExt, stream::BoxStream};
+use futures_util::{
+    FutureExt, Stream, StreamExt,
+    stream::{self, BoxStream},
+};
 use interprocess::{
     local_socket::traits::{StreamCommon, tokio::Listener as _},
     os::unix::uds_local_socket::tokio::{Listener, Stream as Socket},
@@ -20,7 +23,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::{sync::Semaphore, task::AbortHandle};
+use tokio::{io::BufReader, sync::Semaphore, task::AbortHandle};
 use tokio_util::sync::CancellationToken;
 
 /// Most connections served at once. More wait in the listener's backlog, where the supervisor's held
@@ -206,8 +209,12 @@ async fn read_all<H: Handler>(
     let mut waiting: VecDeque<Envelope> = VecDeque::new();
     let mut waiting_bytes = 0;
     // Kept over the turns of the loop: a frame that is half read must not be forgotten.
-    let reading = next(socket);
-    tokio::pin!(reading);
+    let reader = BufReader::with_capacity(frame::READ_AHEAD, socket);
+    let frames = stream::unfold(reader, |mut reader| async move {
+        let read = frame::read(&mut reader, MAX_FRAME).await;
+        Some((read, reader))
+    });
+    tokio::pin!(frames);
     loop {
         let read = tokio::select! {
             () = stop.cancelled() => return Ok(()),
@@ -225,10 +232,9 @@ async fn read_all<H: Handler>(
                 running.insert(id, task.abort_handle());
                 continue;
             }
-            read = &mut reading => read?,
+            read = frames.next() => read,
         };
-        let Some(bytes) = read else { return Ok(()) };
-        reading.set(next(socket));
+        let Some(bytes) = read.transpose()?.flatten() else { return Ok(()) };
         let envelope: Envelope = codec::decode(&bytes)?;
         match envelope.kind {
             Kind::Request => {
@@ -254,10 +260,6 @@ async fn read_all<H: Handler>(
             }
         }
     }
-}
-
-async fn next(mut socket: &Socket) -> Result<Option<Vec<u8>>, IpcError> {
-    frame::read(&mut socket, MAX_FRAME).await
 }
 
 async fn answer<H: Handler>(handler: &H, peer: Peer, envelope: Envelope, out: &Outbox) {

@@ -1,5 +1,5 @@
 //! P6: messages accepted a second, each on disk before its answer, against a bare group-commit loop on
-//! the same file system with as many writers.
+//! the same file system with as many writers; and how long one takes at half that rate.
 
 use crate::{Samples, say};
 use anyhow::Result;
@@ -21,9 +21,10 @@ use std::{
 };
 
 const WRITERS: usize = 64;
+/// Rows of the bare loop, and messages of each part.
 const MESSAGES: usize = 12_800;
-/// Agents, so that no outbox fills up.
-const AGENTS: usize = 100;
+/// Agents, so that no outbox fills up: each takes 256 messages.
+const AGENTS: usize = 150;
 const TEXT: usize = 300;
 
 pub(crate) async fn run() -> Result<()> {
@@ -58,9 +59,9 @@ pub(crate) async fn run() -> Result<()> {
 async fn measure(leo: &Leo, hub: &Client<HubRequest>) -> Result<()> {
     let bare = bare_loop(&leo.home.state().join("bare.db"))?;
     let text = "x".repeat(TEXT);
-    let (by_ipc, ipc_times) = {
+    let by_socket = |prefix: &'static str| {
         let (hub, text) = (hub.clone(), text.clone());
-        load(MESSAGES, move |n| {
+        move |n: usize| {
             let (hub, text) = (hub.clone(), text.clone());
             async move {
                 let send = SendMessage {
@@ -69,15 +70,16 @@ async fn measure(leo: &Leo, hub: &Client<HubRequest>) -> Result<()> {
                     text,
                     reply_to: None,
                     attachments: Vec::new(),
-                    client_msg_id: Some(format!("i{n}")),
+                    client_msg_id: Some(format!("{prefix}{n}")),
                     key: leo_ipc::CallKey::fresh(),
                 };
                 hub.call(send, Duration::from_secs(10)).await?;
                 Ok(())
             }
-        })
-        .await?
+        }
     };
+    let (by_ipc, ipc_times) = load(MESSAGES, by_socket("i")).await?;
+    let paced_times = paced(MESSAGES / 2, by_ipc / 2.0, by_socket("p")).await?;
     let api = leo.api().await?;
     let (by_http, http_times) = load(MESSAGES, move |n| {
         let (api, text) = (api.clone(), text.clone());
@@ -94,6 +96,7 @@ async fn measure(leo: &Leo, hub: &Client<HubRequest>) -> Result<()> {
         by_ipc / bare * 100.0,
         ipc_times.show()
     ));
+    say(&format!("  the same at half that rate:  {}", paced_times.show()));
     say(&format!(
         "  through HTTP:               {by_http:8.0} messages/s ({:.0} % of bare), {}",
         by_http / bare * 100.0,
@@ -127,6 +130,30 @@ where
         times.extend(task.await??);
     }
     Ok((count as f64 / start.elapsed().as_secs_f64(), Samples::new(times)))
+}
+
+/// Asks at a steady rate, whatever becomes of what was asked before.
+async fn paced<F, Fut>(count: usize, a_second: f64, ask: F) -> Result<Samples>
+where
+    F: Fn(usize) -> Fut,
+    Fut: Future<Output = Result<()>> + Send + 'static,
+{
+    let start = Instant::now();
+    let mut tasks = Vec::with_capacity(count);
+    for n in 0..count {
+        tokio::time::sleep_until((start + Duration::from_secs_f64(n as f64 / a_second)).into()).await;
+        let asked = ask(n);
+        tasks.push(tokio::spawn(async move {
+            let begun = Instant::now();
+            asked.await?;
+            anyhow::Ok(begun.elapsed())
+        }));
+    }
+    let mut times = Vec::with_capacity(count);
+    for task in tasks {
+        times.push(task.await??);
+    }
+    Ok(Samples::new(times))
 }
 
 /// One table, one row a writer and commit, as many writers as the load has: what the disk and SQLite

@@ -5,6 +5,7 @@ use crate::{
     chat::object,
     error::{Outcome, unknown_agent},
     message::{self, from_word, word},
+    statements::Cached,
     turn::{self, TurnState},
     writer::Tx,
 };
@@ -134,7 +135,7 @@ pub(crate) fn put(tx: &mut Tx<'_>, tmux_socket: &str, request: &PutAgent) -> Out
     let config = serde_json::to_string(&request.config).map_err(|e| Fault::bad_request(e.to_string()))?;
     let known: Option<(String, bool, String, Option<String>)> = tx
         .db
-        .query_row(
+        .query_row_cached(
             "SELECT config, removed, source, put_key FROM agents WHERE name = ?1",
             [request.name.as_str()],
             |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
@@ -154,20 +155,20 @@ pub(crate) fn put(tx: &mut Tx<'_>, tmux_socket: &str, request: &PutAgent) -> Out
             return load(tx.db, tmux_socket, &request.name);
         }
         Some((_, false, ..)) => {
-            tx.db.execute(
+            tx.db.execute_cached(
                 "UPDATE agents SET config = ?2, source = ?3 WHERE name = ?1",
                 [request.name.as_str(), &config, &word(request.source)],
             )?;
         }
         Some((_, true, ..)) => {
-            tx.db.execute(
+            tx.db.execute_cached(
                 "UPDATE agents SET config = ?2, source = ?3, desired = ?4, put_key = ?5, removed = 0, session_id = NULL,
                  transcript_path = NULL, resume_session = NULL WHERE name = ?1",
                 rusqlite::params![request.name.as_str(), config, word(request.source), word(desired), key],
             )?;
         }
         None => {
-            tx.db.execute(
+            tx.db.execute_cached(
                 "INSERT INTO agents (name, config, source, desired, put_key) VALUES (?1, ?2, ?3, ?4, ?5)",
                 rusqlite::params![request.name.as_str(), config, word(request.source), word(desired), key],
             )?;
@@ -193,7 +194,10 @@ pub(crate) fn remove(tx: &mut Tx<'_>, tmux_socket: &str, name: &AgentName) -> Ou
     }
     settle::agent_gone(tx, name, settle::Gone::Removed)?;
     crate::delivery::fail_all(tx, name, "The agent was removed before this message reached it.")?;
-    tx.db.execute("UPDATE agents SET removed = 1, queue_waiting = NULL WHERE name = ?1", [name.as_str()])?;
+    tx.db.execute_cached(
+        "UPDATE agents SET removed = 1, queue_waiting = NULL WHERE name = ?1",
+        [name.as_str()],
+    )?;
     tx.emit("agent_stopped", object("agent", &Agent { status: Status::Stopped, ..record.agent }))?;
     tx.wake_agent(name);
     Ok(())
@@ -202,7 +206,7 @@ pub(crate) fn remove(tx: &mut Tx<'_>, tmux_socket: &str, name: &AgentName) -> Ou
 /// Records what a person wants.
 pub(crate) fn set_desired(tx: &mut Tx<'_>, tmux_socket: &str, request: &SetDesired) -> Outcome<AgentRecord> {
     must_exist(tx.db, &request.name)?;
-    tx.db.execute(
+    tx.db.execute_cached(
         "UPDATE agents SET desired = ?2, restarts = 0 WHERE name = ?1",
         [request.name.as_str(), &word(request.desired)],
     )?;
@@ -233,7 +237,7 @@ pub(crate) fn begin_launch(
         }
         None => {}
     }
-    tx.db.execute(
+    tx.db.execute_cached(
         "INSERT INTO launches (id, agent, token_hash, tmux_session, begun_at) VALUES (?1, ?2, ?3, ?4, ?5)",
         rusqlite::params![
             request.launch.as_str(),
@@ -243,7 +247,7 @@ pub(crate) fn begin_launch(
             tx.now.millis()
         ],
     )?;
-    tx.db.execute(
+    tx.db.execute_cached(
         "UPDATE agents SET launch = ?2, status = 'starting', activity = 'unknown', waiting_for = NULL, pane = NULL,
          pid = NULL, restarts = restarts + ?3, last_activity_at = ?4 WHERE name = ?1",
         rusqlite::params![
@@ -261,7 +265,7 @@ pub(crate) fn report(tx: &mut Tx<'_>, tmux_socket: &str, request: &ReportAgent) 
     let before = load(tx.db, tmux_socket, &request.name)?;
     must_be_current(&before, &request.launch)?;
     let patch = &request.patch;
-    tx.db.execute(
+    tx.db.execute_cached(
         "UPDATE agents SET status = coalesce(?2, status), activity = coalesce(?3, activity),
          waiting_for = CASE WHEN ?4 IS NULL THEN waiting_for WHEN ?4 = '' THEN NULL ELSE ?4 END,
          pane = coalesce(?5, pane), pid = coalesce(?6, pid), session_id = coalesce(?7, session_id),
@@ -299,12 +303,12 @@ pub(crate) fn end_launch(tx: &mut Tx<'_>, tmux_socket: &str, request: &EndLaunch
         // Said before, or a launch that another one has replaced.
         return Ok(record);
     }
-    tx.db.execute(
+    tx.db.execute_cached(
         "UPDATE launches SET ended_at = ?2 WHERE id = ?1 AND ended_at IS NULL",
         rusqlite::params![request.launch.as_str(), tx.now.millis()],
     )?;
     let resume = record.agent.session_id.filter(|_| request.resumable);
-    tx.db.execute(
+    tx.db.execute_cached(
         "UPDATE agents SET launch = NULL, status = 'stopped', waiting_for = ?4, pane = NULL, pid = NULL,
          activity = CASE WHEN ?4 IS NULL THEN 'unknown' ELSE 'needs_input' END,
          resume_session = ?2, last_activity_at = ?3 WHERE name = ?1",
@@ -327,7 +331,7 @@ pub(crate) fn must_be_current(record: &AgentRecord, launch: &LaunchId) -> Outcom
 pub(crate) fn set_waiting(tx: &mut Tx<'_>, request: &SetWaiting) -> Outcome<()> {
     must_exist(tx.db, &request.agent)?;
     let reason: Option<String> = request.waiting_for.map(word::<WaitingFor>);
-    let changed = tx.db.execute(
+    let changed = tx.db.execute_cached(
         "UPDATE agents SET queue_waiting = ?2 WHERE name = ?1 AND queue_waiting IS NOT ?2",
         rusqlite::params![request.agent.as_str(), reason],
     )?;
@@ -395,7 +399,7 @@ pub(crate) fn set_activity(
     name: &AgentName,
     activity: Activity,
 ) -> Outcome<()> {
-    let changed = tx.db.execute(
+    let changed = tx.db.execute_cached(
         "UPDATE agents SET activity = ?2, last_activity_at = ?3 WHERE name = ?1 AND activity <> ?2",
         rusqlite::params![name.as_str(), word(activity), tx.now.millis()],
     )?;

@@ -6,6 +6,7 @@ use crate::{
     error::{Outcome, Refusal},
     message::{self, New},
     prompt,
+    statements::Cached,
     writer::Tx,
 };
 use leo_ipc::{
@@ -90,7 +91,7 @@ pub(crate) fn add(tx: &mut Tx<'_>, config: &Config, request: &AddClient) -> Outc
         _ => {}
     }
     let json = serde_json::to_string(may).map_err(|e| Fault::internal(e.to_string()))?;
-    tx.db.execute(
+    tx.db.execute_cached(
         "INSERT INTO api_clients (name, token_hash, may, made_at, add_key) VALUES (?1, ?2, ?3, ?4, ?5)
          ON CONFLICT (name) DO UPDATE SET token_hash = ?2, may = ?3, made_at = ?4, add_key = ?5, remove_key = NULL",
         rusqlite::params![
@@ -117,7 +118,7 @@ pub(crate) fn list(db: &Connection, config: &Config) -> Outcome<Clients> {
 /// Takes a client's token away.
 pub(crate) fn remove(tx: &mut Tx<'_>, request: &RemoveClient) -> Outcome<()> {
     let (name, key) = (request.name.as_str(), request.key.as_str());
-    let changed = tx.db.execute(
+    let changed = tx.db.execute_cached(
         "UPDATE api_clients SET token_hash = NULL, may = '{}', remove_key = ?2
          WHERE name = ?1 AND token_hash IS NOT NULL",
         [name, key],
@@ -280,7 +281,7 @@ impl Spoken<'_> {
             dedupe: Some(self.dedupe),
         };
         let id = message::insert(tx, &new)?;
-        tx.db.execute("UPDATE messages SET sender = ?2 WHERE id = ?1", [id.as_str(), self.sender])?;
+        tx.db.execute_cached("UPDATE messages SET sender = ?2 WHERE id = ?1", [id.as_str(), self.sender])?;
         with(tx, &id)?;
         Ok(Accepted { message: message::emit_new(tx, &id)?, created: true })
     }

@@ -6,7 +6,9 @@ use crate::{
     delivery,
     error::Outcome,
     message::{self, New},
-    prompt, task, voice,
+    prompt,
+    statements::Cached,
+    task, voice,
     writer::Tx,
 };
 use leo_ipc::{
@@ -148,9 +150,11 @@ pub(crate) fn retry(tx: &mut Tx<'_>, request: &RetryMessage) -> Outcome<Message>
     let message = message::find(tx.db, &request.agent, &request.id)?;
     let key: Option<String> = tx
         .db
-        .query_row("SELECT retry_key FROM deliveries WHERE message_id = ?1", [request.id.as_str()], |row| {
-            row.get(0)
-        })
+        .query_row_cached(
+            "SELECT retry_key FROM deliveries WHERE message_id = ?1",
+            [request.id.as_str()],
+            |row| row.get(0),
+        )
         .optional()?
         .flatten();
     if key.as_deref() == Some(request.key.as_str()) {
@@ -164,13 +168,13 @@ pub(crate) fn retry(tx: &mut Tx<'_>, request: &RetryMessage) -> Outcome<Message>
         return Err(Fault::bad_request(text).into());
     }
     check_outbox(tx.db, &request.agent, message.text.len())?;
-    tx.db.execute(
+    tx.db.execute_cached(
         "UPDATE messages SET state = 'pending', failed_reason = NULL WHERE id = ?1",
         [request.id.as_str()],
     )?;
     let transcribe = voice::lacks_transcript(&message) && !request.as_file;
     let phase = if transcribe { "transcribing" } else { "queued" };
-    tx.db.execute(
+    tx.db.execute_cached(
         "UPDATE deliveries SET phase = ?3, retry_key = ?2, handed_prompt = NULL, handed_at = NULL,
          done_at = NULL, turn = NULL WHERE message_id = ?1",
         [request.id.as_str(), request.key.as_str(), phase],
@@ -190,7 +194,7 @@ pub(crate) fn cancel(tx: &mut Tx<'_>, request: &CancelMessage) -> Outcome<Messag
     if message.failed_reason == Some(FailedReason::Cancelled) {
         return Ok(message);
     }
-    let changed = tx.db.execute(
+    let changed = tx.db.execute_cached(
         "UPDATE deliveries SET phase = 'done', done_at = ?2 WHERE message_id = ?1 AND phase IN ('queued', 'transcribing')",
         rusqlite::params![request.id.as_str(), tx.now.millis()],
     )?;
@@ -199,7 +203,7 @@ pub(crate) fn cancel(tx: &mut Tx<'_>, request: &CancelMessage) -> Outcome<Messag
         let data = serde_json::to_value(&message).unwrap_or(Value::Null);
         return Err(Fault::new("already_handed", text).with_data(data).into());
     }
-    tx.db.execute(
+    tx.db.execute_cached(
         "UPDATE messages SET state = 'failed', failed_reason = 'cancelled' WHERE id = ?1",
         [request.id.as_str()],
     )?;
@@ -212,13 +216,15 @@ pub(crate) fn cancel(tx: &mut Tx<'_>, request: &CancelMessage) -> Outcome<Messag
 pub(crate) fn mark_read(tx: &mut Tx<'_>, request: &MarkRead) -> Outcome<ReadMark> {
     agent::must_have_thread(tx.db, &request.agent)?;
     message::find(tx.db, &request.agent, &request.message_id)?;
-    let moved = tx.db.execute(
+    let moved = tx.db.execute_cached(
         "UPDATE agents SET last_read = ?2 WHERE name = ?1 AND coalesce(last_read, '') < ?2",
         [request.agent.as_str(), request.message_id.as_str()],
     )?;
     let last_read: Option<String> = tx
         .db
-        .query_row("SELECT last_read FROM agents WHERE name = ?1", [request.agent.as_str()], |row| row.get(0))
+        .query_row_cached("SELECT last_read FROM agents WHERE name = ?1", [request.agent.as_str()], |row| {
+            row.get(0)
+        })
         .optional()?
         .flatten();
     let mark = ReadMark {

@@ -6,7 +6,9 @@ use crate::{
     agent,
     error::Outcome,
     message::{self, from_word, word},
-    note, task,
+    note,
+    statements::Cached,
+    task,
     turn::{self, Handed, TurnState},
     writer::Tx,
 };
@@ -95,7 +97,7 @@ pub(crate) fn enqueue(tx: &Tx<'_>, agent: &AgentName, id: &MessageId, prompt: &s
 
 /// Says that a message is for the turn that runs.
 pub(crate) fn mark_steer(tx: &Tx<'_>, id: &MessageId) -> Outcome<()> {
-    tx.db.execute("UPDATE deliveries SET steer = 1 WHERE message_id = ?1", [id.as_str()])?;
+    tx.db.execute_cached("UPDATE deliveries SET steer = 1 WHERE message_id = ?1", [id.as_str()])?;
     Ok(())
 }
 
@@ -166,7 +168,7 @@ pub(crate) fn begin(tx: &mut Tx<'_>, tmux_socket: &str, request: &BeginHandover)
         let text = format!("message {} was handed over before and has no outcome yet", doubt.message_id);
         return Err(Fault::new("in_doubt", text).into());
     }
-    let changed = tx.db.execute(
+    let changed = tx.db.execute_cached(
         "UPDATE deliveries SET phase = 'handed', attempts = ?3, launch = ?4, route = ?5, handed_prompt = ?6,
          handed_at = ?7, steered = ?8
          WHERE message_id = ?1 AND agent = ?2 AND phase = 'queued' AND attempts = ?3 - 1",
@@ -191,7 +193,7 @@ pub(crate) fn begin(tx: &mut Tx<'_>, tmux_socket: &str, request: &BeginHandover)
 /// Records that the harness has a message. One for the turn that runs, and that started none of its own,
 /// was folded into it.
 pub(crate) fn delivered(tx: &mut Tx<'_>, agent: &AgentName, id: &MessageId, bound: bool) -> Outcome<()> {
-    let changed = tx.db.execute(
+    let changed = tx.db.execute_cached(
         "UPDATE deliveries SET phase = 'done', done_at = ?2,
          turn = CASE WHEN ?3 THEN 'bound' WHEN steered = 1 THEN 'folded' ELSE 'unbound' END
          WHERE message_id = ?1 AND phase = 'handed'",
@@ -200,7 +202,7 @@ pub(crate) fn delivered(tx: &mut Tx<'_>, agent: &AgentName, id: &MessageId, boun
     if changed == 0 {
         return Ok(());
     }
-    tx.db.execute(
+    tx.db.execute_cached(
         "UPDATE messages SET state = 'delivered', failed_reason = NULL WHERE id = ?1",
         [id.as_str()],
     )?;
@@ -230,7 +232,7 @@ pub(crate) fn outcome(tx: &mut Tx<'_>, request: &ReportOutcome) -> Outcome<Messa
             message::load(tx.db, &request.message_id)
         }
         (Ended::NotApplied {}, true, _) => {
-            tx.db.execute(
+            tx.db.execute_cached(
                 "UPDATE deliveries SET phase = 'queued', launch = NULL, handed_prompt = NULL, handed_at = NULL,
                  steer = CASE WHEN steered = 1 THEN 0 ELSE steer END, steered = 0 WHERE message_id = ?1",
                 [request.message_id.as_str()],
@@ -259,11 +261,11 @@ fn fail(
     reason: FailedReason,
     text: &str,
 ) -> Outcome<Message> {
-    tx.db.execute(
+    tx.db.execute_cached(
         "UPDATE deliveries SET phase = 'done', done_at = ?2, attempts = ?3 WHERE message_id = ?1",
         rusqlite::params![id.as_str(), tx.now.millis(), attempt],
     )?;
-    tx.db.execute(
+    tx.db.execute_cached(
         "UPDATE messages SET state = 'failed', failed_reason = ?2 WHERE id = ?1",
         [id.as_str(), &word(reason)],
     )?;
@@ -301,7 +303,7 @@ pub(crate) fn open_turns(db: &Connection, request: &OpenTurns) -> Outcome<Turns>
 /// Records which turn a message started.
 pub(crate) fn bind(tx: &mut Tx<'_>, request: &BindTurn) -> Outcome<()> {
     let state = if request.prompt_id.is_some() { "bound" } else { "folded" };
-    let changed = tx.db.execute(
+    let changed = tx.db.execute_cached(
         "UPDATE deliveries SET turn = ?2 WHERE message_id = ?1 AND turn = 'unbound'",
         [request.message_id.as_str(), state],
     )?;
@@ -319,11 +321,11 @@ fn claim_turn(tx: &mut Tx<'_>, agent: &AgentName, prompt_id: &str, message_id: &
     match turn::find(tx.db, agent, prompt_id)? {
         None => turn::begin(tx, agent, prompt_id, Some(message_id)),
         Some(found) if found.message_id.is_none() => {
-            tx.db.execute(
+            tx.db.execute_cached(
                 "UPDATE turns SET message_id = ?3 WHERE agent = ?1 AND prompt_id = ?2",
                 [agent.as_str(), prompt_id, message_id.as_str()],
             )?;
-            let answer: Option<String> = tx.db.query_row(
+            let answer: Option<String> = tx.db.query_row_cached(
                 "SELECT answer FROM turns WHERE agent = ?1 AND prompt_id = ?2",
                 [agent.as_str(), prompt_id],
                 |row| row.get(0),

@@ -6,6 +6,7 @@ use crate::{
     delivery,
     error::Outcome,
     session,
+    statements::Cached,
     turn::{self, Action, Scene},
     writer::Tx,
 };
@@ -92,9 +93,9 @@ fn counts(tx: &Tx<'_>, who: &AgentIdentity, request: &ReportHook) -> Outcome<boo
 
 /// Forgets old hook keys.
 pub(crate) fn prune(tx: &mut Tx<'_>) -> Outcome<()> {
-    tx.db.execute("DELETE FROM hook_keys WHERE at < ?1", [tx.now.millis() - REMEMBER_KEYS_MS])?;
-    tx.db.execute("DELETE FROM told_events WHERE at < ?1", [tx.now.millis() - REMEMBER_KEYS_MS])?;
-    tx.db.execute("DELETE FROM tool_calls WHERE at < ?1", [tx.now.millis() - REMEMBER_KEYS_MS])?;
+    tx.db.execute_cached("DELETE FROM hook_keys WHERE at < ?1", [tx.now.millis() - REMEMBER_KEYS_MS])?;
+    tx.db.execute_cached("DELETE FROM told_events WHERE at < ?1", [tx.now.millis() - REMEMBER_KEYS_MS])?;
+    tx.db.execute_cached("DELETE FROM tool_calls WHERE at < ?1", [tx.now.millis() - REMEMBER_KEYS_MS])?;
     Ok(())
 }
 

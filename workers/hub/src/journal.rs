@@ -1,7 +1,7 @@
 //! The event journal as subscribers read it: a bounded tail in memory, the database behind it, and a
 //! wake-up. A subscriber holds a place, not a queue, so a slow one costs nothing here.
 
-use crate::{error::Outcome, reader::Readers};
+use crate::{error::Outcome, reader::Readers, statements::Cached};
 use leo_ipc::{
     EventId, Fault,
     event::{EventItem, EventPage, JournalEvent, Resume},
@@ -117,7 +117,7 @@ pub(crate) fn bounds(db: &Connection) -> Outcome<(u64, u64)> {
 pub(crate) fn prune(db: &Connection, now_ms: i64) -> Outcome<usize> {
     let (oldest, head) = bounds(db)?;
     let by_count = if head - oldest > KEEP_EVENTS + PRUNE_SLACK { head - KEEP_EVENTS } else { 0 };
-    let deleted = db.execute(
+    let deleted = db.execute_cached(
         "DELETE FROM events WHERE seq < ?3 AND (seq <= ?1 OR at < ?2)",
         rusqlite::params![by_count, now_ms - KEEP_MS, head],
     )?;

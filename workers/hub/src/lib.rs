@@ -24,6 +24,7 @@ mod serve;
 mod session;
 mod spool;
 mod state;
+mod statements;
 mod suspend;
 mod task;
 #[cfg(test)]

@@ -48,9 +48,9 @@ pub(crate) struct New<'a> {
 
 const COLUMNS: &str = "m.id, m.agent, m.direction, m.kind, m.text, m.sender, m.transcript, m.reply_to, m.task, \
      m.run_id, m.state, m.ts, m.client_msg_id, m.failed_reason, d.route, d.attempts, d.done_at, d.phase, \
-     a.queue_waiting, (SELECT min(o.message_id) FROM deliveries o WHERE o.agent = m.agent AND o.phase <> 'done' \
+     a.queue_waiting, (SELECT o.message_id FROM deliveries o WHERE o.agent = m.agent AND o.phase <> 'done' \
      AND NOT (o.phase = 'transcribing' AND EXISTS (SELECT 1 FROM voice_notes v \
-     WHERE v.message_id = o.message_id AND v.held = 0)))";
+     WHERE v.message_id = o.message_id AND v.held = 0)) ORDER BY o.message_id LIMIT 1)";
 
 const FROM: &str = "FROM messages m LEFT JOIN deliveries d ON d.message_id = m.id \
      LEFT JOIN agents a ON a.name = m.agent";

@@ -10,6 +10,7 @@ use crate::{
     agent,
     error::Outcome,
     message::{self, New},
+    statements::Cached,
     task,
     writer::Tx,
 };
@@ -87,7 +88,7 @@ pub(crate) fn schedule(tx: &mut Tx<'_>, request: &ScheduleReminder, zone: &TimeZ
     let run = filed.as_ref().map(|filed| &filed.run);
     check_room(tx.db, thread, request.text.len())?;
     let id = tx.next_id();
-    tx.db.execute(
+    tx.db.execute_cached(
         "INSERT INTO reminders (id, agent, text, bytes, due, state, task, run_id, made_at, call_key)
          VALUES (?1, ?2, ?3, ?4, ?5, 'open', ?6, ?7, ?8, ?9)",
         rusqlite::params![
@@ -168,8 +169,10 @@ pub(crate) fn cancel(tx: &mut Tx<'_>, request: &CancelReminder) -> Outcome<Cance
         "fired" => Fault::new("reminder_fired", format!("the reminder `{id}` was posted already")),
         _ => {
             settle(tx, &request.id, "cancelled")?;
-            tx.db
-                .execute("UPDATE reminders SET cancel_key = ?2 WHERE id = ?1", [id, request.key.as_str()])?;
+            tx.db.execute_cached(
+                "UPDATE reminders SET cancel_key = ?2 WHERE id = ?1",
+                [id, request.key.as_str()],
+            )?;
             emit(tx, &asked, &request.id, "cancelled")?;
             return Ok(cancelled);
         }
@@ -209,7 +212,7 @@ fn post(tx: &mut Tx<'_>, reminder: &Stored, zone: &TimeZone) -> Outcome<bool> {
     if let Some(run) = &reminder.run {
         task::file(tx, &message_id, &run.task, &run.run_id)?;
     }
-    tx.db.execute(
+    tx.db.execute_cached(
         "UPDATE reminders SET message_id = ?2 WHERE id = ?1",
         [reminder.id.as_str(), message_id.as_str()],
     )?;
@@ -220,7 +223,7 @@ fn post(tx: &mut Tx<'_>, reminder: &Stored, zone: &TimeZone) -> Outcome<bool> {
 
 /// Compare-and-set from open; the text is the message's from now on, or nobody's.
 fn settle(tx: &mut Tx<'_>, id: &MessageId, state: &str) -> Outcome<bool> {
-    let changed = tx.db.execute(
+    let changed = tx.db.execute_cached(
         "UPDATE reminders SET state = ?2, settled_at = ?3, text = '' WHERE id = ?1 AND state = 'open'",
         rusqlite::params![id.as_str(), state, tx.now.millis()],
     )?;
@@ -247,7 +250,7 @@ pub(crate) fn next_due(db: &Connection) -> Outcome<Option<Time>> {
 /// Forgets what was settled [`KEEP_DAYS`] ago.
 pub(crate) fn prune(tx: &mut Tx<'_>) -> Outcome<()> {
     let before = tx.now.millis() - KEEP_DAYS * 86_400_000;
-    tx.db.execute("DELETE FROM reminders WHERE state <> 'open' AND settled_at < ?1", [before])?;
+    tx.db.execute_cached("DELETE FROM reminders WHERE state <> 'open' AND settled_at < ?1", [before])?;
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 //! with `/clear` and at a resume; the agent and its thread stay. Nothing here is ever computed from a
 //! path or a folder.
 
-use crate::{error::Outcome, note, writer::Tx};
+use crate::{error::Outcome, note, statements::Cached, writer::Tx};
 use leo_ipc::{
     AgentName, CallKey, LaunchId, Time,
     agent::{AgentIdentity, ListSessions, Session, Sessions},
@@ -39,7 +39,7 @@ pub(crate) fn follow(tx: &mut Tx<'_>, who: &AgentIdentity, event: &HookEvent) ->
     let moved =
         session_id != event.session_id || path != event.transcript_path || event.name == "SessionStart";
     if let (true, Some(session_id), Some(path)) = (moved, &event.session_id, &event.transcript_path) {
-        tx.db.execute(
+        tx.db.execute_cached(
             "INSERT INTO sessions (agent, session_id, transcript_path, launch, since) VALUES (?1, ?2, ?3, ?4, ?5)
              ON CONFLICT (agent, session_id, transcript_path) DO UPDATE SET launch = ?4, since = ?5",
             rusqlite::params![who.name.as_str(), session_id, path, who.launch.as_str(), now],

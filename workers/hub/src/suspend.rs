@@ -1,7 +1,7 @@
 //! Letting an idle agent rest: whether anything is going on that the hub knows of, and the wish for it
 //! to be stopped until something is asked of it. What the terminal shows is the agents worker's part.
 
-use crate::{agent, delivery, error::Outcome, turn, writer::Tx};
+use crate::{agent, delivery, error::Outcome, statements::Cached, turn, writer::Tx};
 use leo_ipc::{
     AgentName, Fault, Time,
     agent::{AgentRecord, SuspendAgent},
@@ -16,7 +16,8 @@ pub(crate) fn suspend(tx: &mut Tx<'_>, tmux_socket: &str, request: &SuspendAgent
     if let Some(obstacle) = obstacle(tx.db, &request.name, tx.now)? {
         return Err(Fault::new("not_idle", format!("`{}` is not idle: {obstacle}", request.name)).into());
     }
-    tx.db.execute("UPDATE agents SET desired = 'suspended' WHERE name = ?1", [request.name.as_str()])?;
+    tx.db
+        .execute_cached("UPDATE agents SET desired = 'suspended' WHERE name = ?1", [request.name.as_str()])?;
     agent::load(tx.db, tmux_socket, &request.name)
 }
 

@@ -8,7 +8,9 @@
 use crate::{
     error::Outcome,
     message::{self, New, from_word},
-    note, prompt, task,
+    note, prompt,
+    statements::Cached,
+    task,
     writer::Tx,
 };
 use leo_ipc::{
@@ -216,7 +218,7 @@ pub(crate) fn begin(
     message: Option<&MessageId>,
 ) -> Outcome<()> {
     // The same id again is a turn that goes on (a queued prompt that became a turn of its own).
-    tx.db.execute(
+    tx.db.execute_cached(
         "INSERT INTO turns (agent, prompt_id, message_id, state, started_at) VALUES (?1, ?2, ?3, 'running', ?4)
          ON CONFLICT (agent, prompt_id) DO UPDATE SET state = 'running', message_id = coalesce(message_id, ?3)",
         rusqlite::params![agent.as_str(), prompt_id, message.map(MessageId::as_str), tx.now.millis()],
@@ -228,7 +230,7 @@ pub(crate) fn begin(
 pub(crate) fn end(tx: &mut Tx<'_>, agent: &AgentName, prompt_id: &str, state: TurnState) -> Outcome<()> {
     let ended = state;
     let state = message::word(state);
-    let was_running = tx.db.execute(
+    let was_running = tx.db.execute_cached(
         "UPDATE turns SET state = ?3, ended_at = ?4 WHERE agent = ?1 AND prompt_id = ?2 AND state = 'running'",
         rusqlite::params![agent.as_str(), prompt_id, state, tx.now.millis()],
     )?;
@@ -238,7 +240,7 @@ pub(crate) fn end(tx: &mut Tx<'_>, agent: &AgentName, prompt_id: &str, state: Tu
         }
         return emit(tx, agent, "agent_turn_completed", prompt_id, &state);
     }
-    tx.db.execute(
+    tx.db.execute_cached(
         "UPDATE turns SET state = ?3 WHERE agent = ?1 AND prompt_id = ?2",
         [agent.as_str(), prompt_id, &state],
     )?;
@@ -255,7 +257,7 @@ pub(crate) fn end_running(tx: &mut Tx<'_>, agent: &AgentName, state: TurnState) 
 
 /// Remembers a finished turn that nobody knew, with its answer while a message may claim it.
 pub(crate) fn keep(tx: &mut Tx<'_>, agent: &AgentName, prompt_id: &str, answer: Option<&str>) -> Outcome<()> {
-    tx.db.execute(
+    tx.db.execute_cached(
         "INSERT INTO turns (agent, prompt_id, state, started_at, ended_at, answer)
          VALUES (?1, ?2, 'completed', ?3, ?3, ?4) ON CONFLICT (agent, prompt_id) DO NOTHING",
         rusqlite::params![agent.as_str(), prompt_id, tx.now.millis(), answer],
@@ -293,7 +295,7 @@ pub(crate) fn reply(
         message::emit_new(tx, &id)?;
         last = Some(id);
     }
-    tx.db.execute(
+    tx.db.execute_cached(
         "UPDATE turns SET reply_id = ?3, answer = NULL WHERE agent = ?1 AND prompt_id = ?2",
         rusqlite::params![agent.as_str(), prompt_id, last.as_ref().map(MessageId::as_str)],
     )?;
@@ -314,7 +316,10 @@ pub(crate) fn failure_note(tx: &mut Tx<'_>, agent: &AgentName, prompt_id: &str, 
 
 /// Marks the running turn: the agent has posted by itself.
 pub(crate) fn mark_posted(tx: &mut Tx<'_>, agent: &AgentName) -> Outcome<()> {
-    tx.db.execute("UPDATE turns SET posted = 1 WHERE agent = ?1 AND state = 'running'", [agent.as_str()])?;
+    tx.db.execute_cached(
+        "UPDATE turns SET posted = 1 WHERE agent = ?1 AND state = 'running'",
+        [agent.as_str()],
+    )?;
     Ok(())
 }
 

@@ -8,7 +8,9 @@ use super::{
 use crate::{
     agent,
     error::{Outcome, unknown_message},
-    message, task,
+    message,
+    statements::Cached,
+    task,
     writer::Tx,
 };
 use leo_ipc::{
@@ -67,7 +69,7 @@ fn own(db: &Connection, agent: &AgentName, id: &MessageId) -> Outcome<Ask> {
 pub(crate) fn begin_wait(tx: &mut Tx<'_>, request: &WaitAsk) -> Outcome<()> {
     let ask = own(tx.db, &request.agent, &request.message_id)?;
     if ask.state == State::Open && ask.waiter.as_deref() != Some(request.call_key.as_str()) {
-        tx.db.execute(
+        tx.db.execute_cached(
             "UPDATE asks SET waiter = ?2 WHERE message_id = ?1",
             [request.message_id.as_str(), request.call_key.as_str()],
         )?;
@@ -83,7 +85,7 @@ pub(crate) fn settled(db: &Connection, request: &WaitAsk) -> Outcome<Option<AskR
 
 /// The waiting call takes the result with it: nothing more is delivered.
 pub(crate) fn collect(tx: &mut Tx<'_>, request: &WaitAsk) -> Outcome<()> {
-    tx.db.execute(
+    tx.db.execute_cached(
         "UPDATE asks SET waiter = NULL, late_at = NULL WHERE message_id = ?1",
         [request.message_id.as_str()],
     )?;
@@ -93,7 +95,7 @@ pub(crate) fn collect(tx: &mut Tx<'_>, request: &WaitAsk) -> Outcome<()> {
 /// The harness no longer waits; a result that it did not take is late now.
 pub(crate) fn stop_waiting(tx: &mut Tx<'_>, request: &StopWaiting) -> Outcome<AskResult> {
     let ask = own(tx.db, &request.agent, &request.message_id)?;
-    let changed = tx.db.execute(
+    let changed = tx.db.execute_cached(
         "UPDATE asks SET waiter = NULL, late_at = CASE WHEN late_at IS NULL THEN NULL ELSE ?3 END
          WHERE message_id = ?1 AND waiter = ?2",
         rusqlite::params![request.message_id.as_str(), request.call_key.as_str(), tx.now.millis()],

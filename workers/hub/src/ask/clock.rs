@@ -10,6 +10,7 @@ use crate::{
     error::Outcome,
     message::{self, New},
     prompt,
+    statements::Cached,
     writer::Tx,
 };
 use leo_ipc::{
@@ -32,7 +33,7 @@ const MIN_PAUSE: Duration = Duration::from_millis(20);
 
 /// How long to wait until the next look; `None` when nothing can come due.
 pub(crate) fn next_look(db: &Connection, now_ms: i64) -> Outcome<Option<Duration>> {
-    let due: Option<i64> = db.query_row(
+    let due: Option<i64> = db.query_row_cached(
         "SELECT min(due) FROM (
              SELECT min(deadline) AS due FROM asks WHERE state = 'open'
              UNION ALL SELECT min(detached_at) + ?1 FROM asks WHERE state = 'open' AND detached_at IS NOT NULL
@@ -64,7 +65,7 @@ pub(crate) fn tick(tx: &mut Tx<'_>) -> Outcome<()> {
 
 /// Sends an answer that nobody collected to its agent as a message of its own.
 fn deliver_late(tx: &mut Tx<'_>, ask: &Ask) -> Outcome<()> {
-    tx.db.execute(
+    tx.db.execute_cached(
         "UPDATE asks SET late_at = NULL, waiter = NULL WHERE message_id = ?1",
         [ask.message_id.as_str()],
     )?;

@@ -5,7 +5,7 @@ use super::{
     machine::{Event, Kind, State},
     store::{self, Ask, Hook, NewAsk, Settlement},
 };
-use crate::{agent, error::Outcome, writer::Tx};
+use crate::{agent, error::Outcome, statements::Cached, writer::Tx};
 use leo_ipc::{
     AgentName, Fault, Time,
     ask::{AskPermission, Decision, PermissionGone, input_hash},
@@ -26,13 +26,17 @@ const MAX_TEXT: usize = 1000;
 pub(crate) fn open(tx: &mut Tx<'_>, chat: &Chat, request: &AskPermission) -> Outcome<bool> {
     let who = agent::authenticate_any(tx.db, &token_hash(&request.token))?;
     if let Some(ask) = store::by_hook(tx.db, request.hook_key.as_str())? {
-        tx.db
-            .execute("UPDATE asks SET detached_at = NULL WHERE message_id = ?1", [ask.message_id.as_str()])?;
+        tx.db.execute_cached(
+            "UPDATE asks SET detached_at = NULL WHERE message_id = ?1",
+            [ask.message_id.as_str()],
+        )?;
         return Ok(true);
     }
     let gone: Option<i64> = tx
         .db
-        .query_row("SELECT 1 FROM hook_keys WHERE key = ?1", [gone_key(&request.hook_key)], |row| row.get(0))
+        .query_row_cached("SELECT 1 FROM hook_keys WHERE key = ?1", [gone_key(&request.hook_key)], |row| {
+            row.get(0)
+        })
         .optional()?;
     if gone.is_some() {
         return Ok(false);
@@ -106,7 +110,7 @@ fn match_call(
 ) -> Outcome<Option<String>> {
     let found: Option<String> = tx
         .db
-        .query_row(
+        .query_row_cached(
             "SELECT tool_use_id FROM tool_calls WHERE agent = ?1 AND tool_name = ?2 AND input_hash = ?3
              AND subagent IS ?4 AND asked = 0 ORDER BY at, tool_use_id LIMIT 1",
             rusqlite::params![agent.as_str(), request.tool_name, hash, request.agent_id],
@@ -114,7 +118,7 @@ fn match_call(
         )
         .optional()?;
     if let Some(id) = &found {
-        tx.db.execute(
+        tx.db.execute_cached(
             "UPDATE tool_calls SET asked = 1 WHERE agent = ?1 AND tool_use_id = ?2",
             [agent.as_str(), id],
         )?;
@@ -161,7 +165,7 @@ pub(crate) fn gone(tx: &mut Tx<'_>, request: &PermissionGone) -> Outcome<()> {
     if found.is_none() {
         // The two come over connections of their own: the end may be heard before the prompt, which
         // must not open a card then.
-        tx.db.execute(
+        tx.db.execute_cached(
             "INSERT INTO hook_keys (key, at) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
             rusqlite::params![gone_key(&request.hook_key), tx.now.millis()],
         )?;
@@ -177,7 +181,7 @@ pub(crate) fn gone(tx: &mut Tx<'_>, request: &PermissionGone) -> Outcome<()> {
 
 /// The hook's connection is lost: it has a while to come back.
 pub(crate) fn detached(tx: &mut Tx<'_>, hook_key: &str) -> Outcome<()> {
-    tx.db.execute(
+    tx.db.execute_cached(
         "UPDATE asks SET detached_at = ?2 WHERE hook_key = ?1 AND state = 'open'",
         rusqlite::params![hook_key, tx.now.millis()],
     )?;
@@ -187,7 +191,7 @@ pub(crate) fn detached(tx: &mut Tx<'_>, hook_key: &str) -> Outcome<()> {
 
 /// After a start of the hub no hook is connected yet.
 pub(crate) fn all_detached(tx: &mut Tx<'_>) -> Outcome<()> {
-    tx.db.execute(
+    tx.db.execute_cached(
         "UPDATE asks SET detached_at = ?1 WHERE state = 'open' AND hook_key IS NOT NULL",
         [tx.now.millis()],
     )?;

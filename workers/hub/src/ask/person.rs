@@ -9,7 +9,9 @@ use super::{
 use crate::{
     agent,
     error::{Outcome, Refusal, unknown_message},
-    message, task,
+    message,
+    statements::Cached,
+    task,
     writer::Tx,
 };
 use leo_ipc::{
@@ -64,7 +66,7 @@ pub(crate) fn answer(tx: &mut Tx<'_>, request: &AnswerAsk) -> Outcome<Message> {
     };
     if ask.kind == Kind::Ask && reachable {
         let late_at = tx.now.millis() + if ask.waiter.is_some() { COLLECT_MS } else { 0 };
-        tx.db.execute(
+        tx.db.execute_cached(
             "UPDATE asks SET late_at = ?2 WHERE message_id = ?1",
             rusqlite::params![request.message_id.as_str(), late_at],
         )?;

@@ -6,7 +6,7 @@ use super::{
     machine::Event,
     store::{self, Ask, Settlement},
 };
-use crate::{error::Outcome, writer::Tx};
+use crate::{error::Outcome, statements::Cached, writer::Tx};
 use leo_ipc::{AgentName, hook::HookEvent};
 
 /// Settles the prompts that a hook event shows to be over.
@@ -55,8 +55,10 @@ fn tools(tx: &mut Tx<'_>, agent: &AgentName, event: &HookEvent) -> Outcome<()> {
             over.truncate(1);
         }
         settle_all(tx, &over)?;
-        tx.db
-            .execute("DELETE FROM tool_calls WHERE agent = ?1 AND tool_use_id = ?2", [agent.as_str(), id])?;
+        tx.db.execute_cached(
+            "DELETE FROM tool_calls WHERE agent = ?1 AND tool_use_id = ?2",
+            [agent.as_str(), id],
+        )?;
     }
     Ok(())
 }

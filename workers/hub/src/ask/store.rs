@@ -5,6 +5,7 @@ use super::machine::{self, Event, Kind, Next, State};
 use crate::{
     error::Outcome,
     message::{self, New, from_word, word},
+    statements::Cached,
     writer::Tx,
 };
 use leo_ipc::{
@@ -135,7 +136,7 @@ pub(crate) fn open(tx: &mut Tx<'_>, new: &NewAsk<'_>) -> Outcome<Message> {
         crate::task::file(tx, &id, &run.task, &run.run_id)?;
     }
     let hook = new.hook.as_ref();
-    tx.db.execute(
+    tx.db.execute_cached(
         "INSERT INTO asks (message_id, agent, kind, state, opened_ms, deadline, input, permission, hook_key, tool_name,
          tool_input, input_hash, tool_use_id, subagent, asker)
          VALUES (?1, ?2, ?3, 'open', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
@@ -185,7 +186,7 @@ pub(crate) fn settle(tx: &mut Tx<'_>, ask: &Ask, settlement: &Settlement<'_>) ->
         Next::AnsweredThere => (State::Answered, Some(&terminal), Some("terminal"), None),
         Next::Expired(reason) => (State::Expired, None, None, reason),
     };
-    let changed = tx.db.execute(
+    let changed = tx.db.execute_cached(
         "UPDATE asks SET state = ?2, answer = ?3, answered_by = ?4, answer_key = ?5, closed_reason = ?6, detached_at = NULL
          WHERE message_id = ?1 AND state = 'open'",
         rusqlite::params![
@@ -200,7 +201,10 @@ pub(crate) fn settle(tx: &mut Tx<'_>, ask: &Ask, settlement: &Settlement<'_>) ->
     if changed == 0 {
         return Ok(false);
     }
-    tx.db.execute("UPDATE messages SET state = ?2 WHERE id = ?1", [ask.message_id.as_str(), &word(state)])?;
+    tx.db.execute_cached(
+        "UPDATE messages SET state = ?2 WHERE id = ?1",
+        [ask.message_id.as_str(), &word(state)],
+    )?;
     tx.asks_changed();
     let change = if state == State::Answered { "answer" } else { "state" };
     message::emit_changed(tx, &ask.message_id, change)?;
@@ -210,7 +214,7 @@ pub(crate) fn settle(tx: &mut Tx<'_>, ask: &Ask, settlement: &Settlement<'_>) ->
 /// Sets right who was first: the harness shows that the terminal had decided before the app's answer
 /// reached it, so the card must say what really ran.
 pub(crate) fn terminal_was_first(tx: &mut Tx<'_>, ask: &Ask) -> Outcome<()> {
-    let changed = tx.db.execute(
+    let changed = tx.db.execute_cached(
         "UPDATE asks SET answer = ?2, answered_by = 'terminal'
          WHERE message_id = ?1 AND state = 'answered' AND answered_by <> 'terminal'",
         rusqlite::params![ask.message_id.as_str(), text_of(Some(&terminal()))],

@@ -1,7 +1,7 @@
 //! The end of files: after 90 days the row stays and says that the file is no longer there (seed 001).
 //! Rows change first and their folders go afterwards, named again until they are gone.
 
-use crate::{error::Outcome, message, writer::Tx};
+use crate::{error::Outcome, message, statements::Cached, writer::Tx};
 use leo_ipc::{
     MessageId,
     attachment::{Prunable, PrunableFolder, PruneAttachments},
@@ -27,15 +27,18 @@ const MESSAGES: usize = 50;
 /// Takes note of what was removed, ends what is due, and names what is to be removed next.
 pub(crate) fn prune(tx: &mut Tx<'_>, request: &PruneAttachments) -> Outcome<Prunable> {
     for id in request.removed.iter().take(BATCH) {
-        tx.db.execute("UPDATE attachments SET path = '' WHERE id = ?1 AND available = 0", [id])?;
-        tx.db.execute("DELETE FROM uploads WHERE id = ?1 AND expired = 1", [id])?;
+        tx.db.execute_cached("UPDATE attachments SET path = '' WHERE id = ?1 AND available = 0", [id])?;
+        tx.db.execute_cached("DELETE FROM uploads WHERE id = ?1 AND expired = 1", [id])?;
     }
     let now = tx.now.millis();
     for message in due(tx.db, now - KEEP_MS)? {
-        tx.db.execute("UPDATE attachments SET available = 0 WHERE message_id = ?1", [message.as_str()])?;
+        tx.db.execute_cached(
+            "UPDATE attachments SET available = 0 WHERE message_id = ?1",
+            [message.as_str()],
+        )?;
         message::emit_changed(tx, &message, "attachment")?;
     }
-    tx.db.execute("UPDATE uploads SET expired = 1 WHERE at < ?1", [now - UNSENT_MS])?;
+    tx.db.execute_cached("UPDATE uploads SET expired = 1 WHERE at < ?1", [now - UNSENT_MS])?;
     let mut statement = tx.db.prepare_cached(
         "SELECT id, path FROM attachments WHERE available = 0 AND path <> ''
          UNION ALL SELECT id, path FROM uploads WHERE expired = 1 LIMIT ?1",

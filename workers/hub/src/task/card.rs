@@ -6,6 +6,7 @@ use crate::{
     agent,
     error::Outcome,
     message::{self, New},
+    statements::Cached,
     writer::Tx,
 };
 use jiff::tz::TimeZone;
@@ -53,7 +54,7 @@ pub(super) fn outcome(tx: &mut Tx<'_>, config: &Config, run: &TaskRun) -> Outcom
 
 /// Counts a failure and says how many there are in a row.
 fn count(tx: &Tx<'_>, task: &TaskName) -> Outcome<u32> {
-    tx.db.execute(
+    tx.db.execute_cached(
         "INSERT INTO tasks (name, failures) VALUES (?1, 1) ON CONFLICT (name) DO UPDATE SET failures = failures + 1",
         [task.as_str()],
     )?;
@@ -63,13 +64,17 @@ fn count(tx: &Tx<'_>, task: &TaskName) -> Outcome<u32> {
 fn streak(tx: &Tx<'_>, task: &TaskName) -> Outcome<Streak> {
     let found = tx
         .db
-        .query_row("SELECT failures, card, card_at FROM tasks WHERE name = ?1", [task.as_str()], |row| {
-            Ok(Streak {
-                failures: row.get(0)?,
-                card: row.get::<_, Option<String>>(1)?.map(MessageId),
-                since: row.get::<_, Option<i64>>(2)?.map(Time::from_millis),
-            })
-        })
+        .query_row_cached(
+            "SELECT failures, card, card_at FROM tasks WHERE name = ?1",
+            [task.as_str()],
+            |row| {
+                Ok(Streak {
+                    failures: row.get(0)?,
+                    card: row.get::<_, Option<String>>(1)?.map(MessageId),
+                    since: row.get::<_, Option<i64>>(2)?.map(Time::from_millis),
+                })
+            },
+        )
         .optional()?;
     Ok(found.unwrap_or(Streak { failures: 0, card: None, since: None }))
 }
@@ -90,7 +95,7 @@ fn post(
     };
     if let Some(card) = known {
         let text = text(failed, count, streak.since.unwrap_or(card.ts), &TimeZone::system());
-        tx.db.execute(
+        tx.db.execute_cached(
             "UPDATE messages SET text = ?2, run_id = ?3 WHERE id = ?1",
             [card.id.as_str(), &text, &failed.run_id],
         )?;
@@ -100,7 +105,7 @@ fn post(
     let dedupe = format!("task-failure:{}", failed.run_id);
     let text = text(failed, count, tx.now, &TimeZone::system());
     let id = say(tx, &owner, &failed.task, &failed.run_id, &text, &dedupe)?;
-    tx.db.execute(
+    tx.db.execute_cached(
         "UPDATE tasks SET card = ?2, card_at = ?3 WHERE name = ?1",
         rusqlite::params![failed.task.as_str(), id.as_str(), tx.now.millis()],
     )?;
@@ -136,7 +141,7 @@ fn recovered(tx: &mut Tx<'_>, config: &Config, run: &TaskRun) -> Outcome<()> {
     if streak.failures == 0 && streak.card.is_none() {
         return Ok(());
     }
-    tx.db.execute(
+    tx.db.execute_cached(
         "UPDATE tasks SET failures = 0, card = NULL, card_at = NULL WHERE name = ?1",
         [run.task.as_str()],
     )?;
@@ -182,7 +187,7 @@ pub(crate) fn report(
         let count = streak(tx, &request.task)?.failures.max(1);
         return post(tx, config, request, count);
     }
-    tx.db.execute(
+    tx.db.execute_cached(
         "INSERT INTO runs (id, task, trigger, state, ended_at, attempts, error, log_path)
          VALUES (?1, ?2, ?3, 'failed', ?4, ?5, ?6, ?7)
          ON CONFLICT (id) DO UPDATE SET state = 'failed', ended_at = ?4, attempts = ?5, error = ?6, log_path = ?7,

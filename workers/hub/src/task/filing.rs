@@ -1,7 +1,7 @@
 //! Under which run a post or an ask is filed, and in whose thread (seed 001, "Agent tools"): a headless
 //! run's by its token, a persistent task's by the turn that is in flight.
 
-use crate::{error::Outcome, writer::Tx};
+use crate::{error::Outcome, statements::Cached, writer::Tx};
 use leo_ipc::{AgentName, MessageId, ask::Run};
 use rusqlite::{Connection, OptionalExtension, Row};
 
@@ -66,7 +66,10 @@ pub(crate) fn threads_of(db: &Connection, agent: &AgentName) -> Outcome<Vec<Agen
 
 /// Puts a message under a run.
 pub(crate) fn file(tx: &Tx<'_>, id: &MessageId, task: &str, run_id: &str) -> Outcome<()> {
-    tx.db.execute("UPDATE messages SET task = ?2, run_id = ?3 WHERE id = ?1", [id.as_str(), task, run_id])?;
+    tx.db.execute_cached(
+        "UPDATE messages SET task = ?2, run_id = ?3 WHERE id = ?1",
+        [id.as_str(), task, run_id],
+    )?;
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use crate::{
     error::Outcome,
     message::{self, New, word},
     prompt,
+    statements::Cached,
     turn::TurnState,
     writer::Tx,
 };
@@ -31,7 +32,7 @@ pub(crate) fn claim(tx: &mut Tx<'_>, config: &Config, request: &ClaimRun) -> Out
     if let Some(due) = due {
         let made: Option<String> = tx
             .db
-            .query_row(
+            .query_row_cached(
                 "SELECT id FROM runs WHERE task = ?1 AND due_at = ?2",
                 rusqlite::params![request.task.as_str(), due.millis()],
                 |row| row.get(0),
@@ -40,13 +41,13 @@ pub(crate) fn claim(tx: &mut Tx<'_>, config: &Config, request: &ClaimRun) -> Out
         if let Some(id) = made {
             return load(tx.db, &id);
         }
-        tx.db.execute(
+        tx.db.execute_cached(
             "UPDATE tasks SET cursor = ?2 WHERE name = ?1 AND coalesce(cursor, 0) < ?2",
             rusqlite::params![request.task.as_str(), due.millis()],
         )?;
     }
     let state = if request.skipped.is_some() { RunState::Skipped } else { RunState::Queued };
-    tx.db.execute(
+    tx.db.execute_cached(
         "INSERT INTO runs (id, task, trigger, state, due_at, error, ended_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         rusqlite::params![
             request.run_id,
@@ -68,7 +69,7 @@ pub(crate) fn claim(tx: &mut Tx<'_>, config: &Config, request: &ClaimRun) -> Out
 }
 
 fn forget_old(tx: &Tx<'_>, task: &TaskName) -> Outcome<()> {
-    tx.db.execute(
+    tx.db.execute_cached(
         "DELETE FROM runs WHERE task = ?1 AND state NOT IN ('queued', 'running') AND id NOT IN
              (SELECT id FROM runs WHERE task = ?1 ORDER BY id DESC LIMIT ?2)",
         rusqlite::params![task.as_str(), KEPT_RUNS],
@@ -101,7 +102,7 @@ pub(crate) fn begin(tx: &mut Tx<'_>, config: &Config, request: &BeginRun) -> Out
         }
         None => None,
     };
-    tx.db.execute(
+    tx.db.execute_cached(
         "UPDATE runs SET state = 'running', started_at = ?2, agent = ?3, token_hash = ?4, log_path = ?5,
          message_id = ?6, runs_in = ?7, attempts = max(attempts, ?8) WHERE id = ?1",
         rusqlite::params![
@@ -122,7 +123,7 @@ pub(crate) fn begin(tx: &mut Tx<'_>, config: &Config, request: &BeginRun) -> Out
 }
 
 fn has_token(tx: &Tx<'_>, request: &BeginRun) -> Outcome<bool> {
-    Ok(tx.db.query_row(
+    Ok(tx.db.query_row_cached(
         "SELECT token_hash = ?2 FROM runs WHERE id = ?1",
         [&request.run_id, &request.token_hash],
         |row| row.get::<_, Option<bool>>(0),
@@ -133,7 +134,7 @@ fn begun(tx: &Tx<'_>, run: &TaskRun) -> Outcome<Begun> {
     let agent = run.agent.clone().ok_or_else(|| Fault::internal("a run that runs has no owner"))?;
     let config: Option<String> = tx
         .db
-        .query_row("SELECT config FROM agents WHERE name = ?1", [agent.as_str()], |row| row.get(0))
+        .query_row_cached("SELECT config FROM agents WHERE name = ?1", [agent.as_str()], |row| row.get(0))
         .optional()?;
     let config: AgentConfig = config.and_then(|c| serde_json::from_str(&c).ok()).unwrap_or_default();
     Ok(Begun { run: run.clone(), agent, workspace: config.workspace })
@@ -164,7 +165,7 @@ fn deliver(tx: &mut Tx<'_>, agent: &AgentName, run: &TaskRun, text: &str) -> Out
 /// Records that an attempt begins.
 pub(crate) fn attempt(tx: &mut Tx<'_>, request: &NoteAttempt) -> Outcome<()> {
     load(tx.db, &request.run_id)?;
-    tx.db.execute(
+    tx.db.execute_cached(
         "UPDATE runs SET attempts = max(attempts, ?2) WHERE id = ?1 AND state = 'running'",
         rusqlite::params![request.run_id, request.attempt],
     )?;
@@ -184,7 +185,7 @@ pub(crate) fn end(tx: &mut Tx<'_>, config: &Config, request: &EndRun) -> Outcome
         return Ok(run);
     }
     let error: Option<String> = request.error.as_ref().map(|error| error.chars().take(MAX_ERROR).collect());
-    tx.db.execute(
+    tx.db.execute_cached(
         "UPDATE runs SET state = ?2, ended_at = ?3, exit_code = ?4, error = ?5, token_hash = NULL WHERE id = ?1",
         rusqlite::params![run.id, word(request.state), tx.now.millis(), request.exit_code, error],
     )?;
@@ -217,12 +218,12 @@ pub(crate) fn expire_asks(tx: &mut Tx<'_>, run_id: &str) -> Outcome<()> {
 
 /// A prompt that has not been handed over when its run ends never will be.
 fn take_back(tx: &mut Tx<'_>, id: &MessageId) -> Outcome<()> {
-    let waited = tx.db.execute(
+    let waited = tx.db.execute_cached(
         "UPDATE deliveries SET phase = 'done', done_at = ?2 WHERE message_id = ?1 AND phase = 'queued'",
         rusqlite::params![id.as_str(), tx.now.millis()],
     )?;
     if waited > 0 {
-        tx.db.execute(
+        tx.db.execute_cached(
             "UPDATE messages SET state = 'failed', failed_reason = ?2 WHERE id = ?1",
             [id.as_str(), &word(FailedReason::Timeout)],
         )?;

@@ -24,8 +24,8 @@ pub(crate) const PAGE_EVENTS: usize = 512;
 
 /// At least this many events stay in the database (WIRE.md §4).
 const KEEP_EVENTS: u64 = 10_000;
-/// Pruning starts when this many more are there, so that it runs seldom.
-const PRUNE_SLACK: u64 = 2_000;
+/// Events deleted in one transaction: a message that is accepted meanwhile waits for it.
+const PRUNE_SLICE: usize = 500;
 /// Events older than this go, however few there are: seven days.
 const KEEP_MS: i64 = 7 * 24 * 3600 * 1000;
 
@@ -113,15 +113,17 @@ pub(crate) fn bounds(db: &Connection) -> Outcome<(u64, u64)> {
         .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?)
 }
 
-/// Deletes events that no longer have to be kept; the newest always stays, so that numbers go on.
-pub(crate) fn prune(db: &Connection, now_ms: i64) -> Outcome<usize> {
-    let (oldest, head) = bounds(db)?;
-    let by_count = if head - oldest > KEEP_EVENTS + PRUNE_SLACK { head - KEEP_EVENTS } else { 0 };
+/// Deletes some of the events that no longer have to be kept, the oldest first, and says whether there are
+/// more. The newest always stays, so that numbers go on.
+pub(crate) fn prune(db: &Connection, now_ms: i64) -> Outcome<bool> {
+    let (_, head) = bounds(db)?;
+    let by_count = head.saturating_sub(KEEP_EVENTS);
     let deleted = db.execute_cached(
-        "DELETE FROM events WHERE seq < ?3 AND (seq <= ?1 OR at < ?2)",
-        rusqlite::params![by_count, now_ms - KEEP_MS, head],
+        "DELETE FROM events WHERE seq IN
+         (SELECT seq FROM events WHERE seq < ?3 AND (seq <= ?1 OR at < ?2) ORDER BY seq LIMIT ?4)",
+        rusqlite::params![by_count, now_ms - KEEP_MS, head, PRUNE_SLICE],
     )?;
-    Ok(deleted)
+    Ok(deleted == PRUNE_SLICE)
 }
 
 /// A subscriber's place in the journal.
@@ -223,9 +225,12 @@ mod tests {
         for seq in 1..=13_000i64 {
             insert.execute([seq, now]).unwrap();
         }
-        prune(&db, now).unwrap();
+        let prune_all = |now| while prune(&db, now).unwrap() {};
+        assert!(prune(&db, now).unwrap(), "there are more");
+        assert_eq!(bounds(&db).unwrap(), (1 + PRUNE_SLICE as u64, 13_000));
+        prune_all(now);
         assert_eq!(bounds(&db).unwrap(), (3_001, 13_000));
-        prune(&db, now + KEEP_MS + 1).unwrap();
+        prune_all(now + KEEP_MS + 1);
         assert_eq!(bounds(&db).unwrap(), (13_000, 13_000), "the newest stays, so that numbers go on");
     }
 }

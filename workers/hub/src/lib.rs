@@ -175,14 +175,11 @@ async fn upkeep(hub: Hub) {
         since_prune += SPOOL_EVERY;
         if since_prune >= PRUNE_EVERY {
             since_prune = Duration::ZERO;
-            let pruned = hub
-                .writer
-                .run(|tx| {
-                    hook::prune(tx)?;
-                    journal::prune(tx.db, tx.now.millis())
-                })
-                .await;
-            if let Err(fault) = pruned {
+            let mut more = hub.writer.run(hook::prune).await.map(|()| true);
+            while matches!(more, Ok(true)) {
+                more = hub.writer.run(|tx| journal::prune(tx.db, tx.now.millis())).await;
+            }
+            if let Err(fault) = more {
                 tracing::warn!(%fault, "old events could not be deleted");
             }
         }

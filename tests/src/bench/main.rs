@@ -3,7 +3,9 @@
 
 mod accept;
 mod deliver;
+mod history;
 mod hook;
+mod idle;
 mod restart;
 
 use anyhow::{Result, bail};
@@ -17,15 +19,19 @@ async fn main() -> Result<()> {
         Some("hook") => hook::run().await,
         Some("deliver") => deliver::run().await,
         Some("accept") => accept::run().await,
+        Some("history") => history::run().await,
+        Some("idle") => idle::run().await,
         // A server that binds its own listener, for `restart` to compare with.
         Some("self-binding-server") => restart::self_binding_server(args.get(1)).await,
         None => {
             restart::run().await?;
             hook::run().await?;
             accept::run().await?;
+            history::run().await?;
+            idle::run().await?;
             deliver::run().await
         }
-        Some(other) => bail!("no benchmark `{other}`: restart, hook, deliver, accept"),
+        Some(other) => bail!("no benchmark `{other}`: restart, hook, deliver, accept, history, idle"),
     }
 }
 

@@ -23,7 +23,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 const COLUMNS: &str = "a.name, a.config, a.source, a.desired, a.status, a.activity, a.waiting_for, a.session_id, \
      a.transcript_path, a.resume_session, a.launch, a.pane, a.pid, a.route, a.restarts, a.last_activity_at, \
-     l.tmux_session, l.begun_at FROM agents a LEFT JOIN launches l ON l.id = a.launch";
+     l.tmux_session, l.begun_at, a.unread FROM agents a LEFT JOIN launches l ON l.id = a.launch";
 
 /// 404 unless the agent is there.
 pub(crate) fn must_exist(db: &Connection, name: &AgentName) -> Outcome<()> {
@@ -52,9 +52,7 @@ pub(crate) fn load(db: &Connection, tmux_socket: &str, name: &AgentName) -> Outc
     let mut statement =
         db.prepare_cached(&format!("SELECT {COLUMNS} WHERE a.name = ?1 AND a.removed = 0"))?;
     let record = statement.query_row([name.as_str()], |row| from_row(row, tmux_socket)).optional()?;
-    let mut record = record.ok_or_else(|| unknown_agent(name))?;
-    record.agent.unread = message::unread(db, name)?;
-    Ok(record)
+    record.ok_or_else(|| unknown_agent(name).into())
 }
 
 /// Reads all agents, by name.
@@ -62,11 +60,7 @@ pub(crate) fn list(db: &Connection, tmux_socket: &str) -> Outcome<AgentRecords> 
     let mut statement =
         db.prepare_cached(&format!("SELECT {COLUMNS} WHERE a.removed = 0 ORDER BY a.name"))?;
     let rows = statement.query_map([], |row| from_row(row, tmux_socket))?;
-    let mut agents: Vec<AgentRecord> = rows.collect::<Result<_, _>>()?;
-    for record in &mut agents {
-        record.agent.unread = message::unread(db, &record.agent.name)?;
-    }
-    Ok(AgentRecords { agents })
+    Ok(AgentRecords { agents: rows.collect::<Result<_, _>>()? })
 }
 
 fn from_row(row: &Row<'_>, tmux_socket: &str) -> Result<AgentRecord, rusqlite::Error> {
@@ -104,7 +98,7 @@ fn from_row(row: &Row<'_>, tmux_socket: &str) -> Result<AgentRecord, rusqlite::E
             started_at: launch.as_ref().map(|l| l.at),
             last_activity_at: row.get::<_, Option<i64>>(15)?.map(Time::from_millis),
             route: row.get::<_, Option<String>>(13)?.map(from_word::<Route>).transpose()?,
-            unread: 0,
+            unread: row.get(18)?,
             name,
         },
         config,

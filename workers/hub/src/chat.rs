@@ -220,6 +220,9 @@ pub(crate) fn mark_read(tx: &mut Tx<'_>, request: &MarkRead) -> Outcome<ReadMark
         "UPDATE agents SET last_read = ?2 WHERE name = ?1 AND coalesce(last_read, '') < ?2",
         [request.agent.as_str(), request.message_id.as_str()],
     )?;
+    if moved > 0 {
+        message::count_unread(tx.db, &request.agent)?;
+    }
     let last_read: Option<String> = tx
         .db
         .query_row_cached("SELECT last_read FROM agents WHERE name = ?1", [request.agent.as_str()], |row| {

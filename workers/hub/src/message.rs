@@ -2,6 +2,7 @@
 
 use crate::{
     error::{Outcome, unknown_message},
+    statements::Cached,
     writer::Tx,
 };
 use leo_ipc::{
@@ -75,6 +76,10 @@ pub(crate) fn insert(tx: &mut Tx<'_>, new: &New<'_>) -> Outcome<MessageId> {
             new.client_msg_id,
             new.dedupe,
         ])?;
+    if new.direction == Direction::Out && new.kind != MessageKind::System {
+        tx.db
+            .execute_cached("UPDATE agents SET unread = unread + 1 WHERE name = ?1", [new.agent.as_str()])?;
+    }
     Ok(id)
 }
 
@@ -192,14 +197,20 @@ pub(crate) fn escaped_len(text: &str) -> usize {
         .sum()
 }
 
-/// Unread messages of a thread: outbound ones after the read mark, system notes excepted.
+/// Unread messages of a thread: outbound ones after the read mark, system notes excepted. The number is kept
+/// with the agent: [`insert`] counts up, and [`count_unread`] counts anew when the mark moves.
 pub(crate) fn unread(db: &Connection, agent: &AgentName) -> Outcome<u64> {
-    Ok(db
-        .prepare_cached(
-            "SELECT count(*) FROM messages WHERE agent = ?1 AND direction = 'out' AND kind <> 'system'
-             AND id > coalesce((SELECT last_read FROM agents WHERE name = ?1), '')",
-        )?
-        .query_row([agent.as_str()], |row| row.get(0))?)
+    Ok(db.query_row_cached("SELECT unread FROM agents WHERE name = ?1", [agent.as_str()], |row| row.get(0))?)
+}
+
+/// Counts the messages after the read mark.
+pub(crate) fn count_unread(db: &Connection, agent: &AgentName) -> Outcome<()> {
+    db.execute_cached(
+        "UPDATE agents SET unread = (SELECT count(*) FROM messages m WHERE m.agent = ?1 AND m.direction = 'out'
+         AND m.kind <> 'system' AND m.id > coalesce(last_read, '')) WHERE name = ?1",
+        [agent.as_str()],
+    )?;
+    Ok(())
 }
 
 fn from_row(row: &Row<'_>) -> Result<Message, rusqlite::Error> {

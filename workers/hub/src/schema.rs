@@ -17,6 +17,7 @@ const STEPS: &[&str] = &[
     include_str!("schema/0009_voice.sql"),
     include_str!("schema/0010_steer.sql"),
     include_str!("schema/0011_open_deliveries.sql"),
+    include_str!("schema/0012_unread.sql"),
 ];
 
 /// The version this build writes.

@@ -474,6 +474,54 @@ async fn threads_read_marks_and_removed_agents() {
     assert_eq!(bed.send("back", None).await.unwrap().message.state, MessageState::Pending);
 }
 
+/// The number is kept, not counted: it must be what counting gives, whatever came in between.
+#[tokio::test]
+async fn the_number_of_unread_messages_is_what_counting_gives() {
+    let bed = bed().await;
+    let mut ids = Vec::new();
+    for step in 0..60u32 {
+        match step * 7 % 5 {
+            0 => ids.push(bed.send(&format!("s{step}"), None).await.unwrap().message.id),
+            1 => {
+                let (agent, key) = (a(), format!("n{step}").as_str().into());
+                ids.push(bed.ask(PostNote { agent, key, text: "n".into() }).await.unwrap().message_id);
+            }
+            4 if step > 10 => {
+                let message_id = ids[ids.len() / 2].clone();
+                bed.ask(MarkRead { agent: a(), message_id }).await.unwrap();
+            }
+            _ => {
+                let (agent, call_key) = (a(), format!("p{step}").as_str().into());
+                let post = AgentPost {
+                    agent,
+                    launch: None,
+                    call_key,
+                    text: "p".into(),
+                    files: vec![],
+                    reply_to: None,
+                    run: None,
+                };
+                ids.push(bed.ask(post).await.unwrap().message_id);
+            }
+        }
+        let kept = bed.ask(GetAgent { name: a() }).await.unwrap().agent.unread;
+        let counted: u64 = bed
+            .hub
+            .readers
+            .read(|db| {
+                Ok(db.query_row(
+                    "SELECT count(*) FROM messages m, agents a WHERE m.agent = a.name AND m.direction = 'out'
+                     AND m.kind <> 'system' AND m.id > coalesce(a.last_read, '')",
+                    [],
+                    |row| row.get(0),
+                )?)
+            })
+            .await
+            .unwrap();
+        assert_eq!(kept, counted, "step {step}");
+    }
+}
+
 #[tokio::test]
 async fn pages_are_bounded_by_bytes_and_cursors_work_both_ways() {
     let bed = bed().await;

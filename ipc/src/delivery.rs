@@ -141,9 +141,23 @@ pub struct Turns {
     /// The running turn's prompt id.
     #[serde(default)]
     pub running: Option<String>,
+    /// What was handed over to start it, when a message did.
+    #[serde(default)]
+    pub running_message: Option<Started>,
     /// Delivered messages whose turn is not known: their id and what was handed over.
     #[serde(default)]
     pub unbound: Vec<Unbound>,
+}
+
+/// A delivered message whose turn is taken to be running.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Started {
+    /// The message.
+    pub message_id: MessageId,
+    /// What was handed over.
+    pub prompt: String,
+    /// When, in milliseconds since 1970.
+    pub handed_ms: i64,
 }
 
 /// A delivered message whose turn is not known.
@@ -166,6 +180,22 @@ pub struct BindTurn {
     /// The turn.
     #[serde(default)]
     pub prompt_id: Option<String>,
+}
+
+/// Says that the harness dropped a prompt of which its hooks had told: another hook, one of the person's
+/// own, did not let it pass. No turn came of it, and the model has read nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PromptRefused {
+    /// The agent.
+    pub agent: AgentName,
+    /// The launch.
+    pub launch: LaunchId,
+    /// The message.
+    pub message_id: MessageId,
+    /// The turn that it was taken to have started.
+    pub prompt_id: Option<String>,
+    /// The hook's words.
+    pub why: String,
 }
 
 /// Says that the harness is idle although a turn is taken to be running: it was interrupted, which

@@ -22,8 +22,8 @@ use crate::{
         Threads,
     },
     delivery::{
-        BeginHandover, BindTurn, Delivery, Next, NextDelivery, OpenTurns, ReportOutcome, TurnInterrupted,
-        Turns,
+        BeginHandover, BindTurn, Delivery, Next, NextDelivery, OpenTurns, PromptRefused, ReportOutcome,
+        TurnInterrupted, Turns,
     },
     event::{EventItem, EventPage, GetState, ListEvents, State, SubscribeEvents},
     hook::ReportHook,
@@ -147,6 +147,8 @@ crate::rpc::requests! {
         "turn.open" => OpenTurns(OpenTurns) -> Turns,
         /// The turn of a message.
         "turn.bind" => BindTurn(BindTurn) -> Done,
+        /// The harness dropped a prompt.
+        "turn.refused" => PromptRefused(PromptRefused) -> Done,
         /// The running turn was interrupted.
         "turn.interrupted" => TurnInterrupted(TurnInterrupted) -> Done,
         /// All tasks.

@@ -335,6 +335,10 @@ fn hub_requests() -> Vec<Golden> {
         ),
         hub("hub.turn.bind.none", json!({"op": "turn.bind", "agent": "a", "message_id": "01a2"})),
         hub(
+            "hub.turn.refused",
+            json!({"op": "turn.refused", "agent": "a", "launch": "l1", "message_id": "m1", "prompt_id": "p1", "why": "no"}),
+        ),
+        hub(
             "hub.turn.interrupted",
             json!({"op": "turn.interrupted", "agent": "a", "launch": "l1", "prompt_id": "p1"}),
         ),

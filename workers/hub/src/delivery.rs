@@ -17,11 +17,14 @@ use leo_ipc::{
     agent::Wake,
     chat::{FailedReason, Message, MessageState},
     delivery::{
-        BeginHandover, BindTurn, Delivery, Next, OpenTurns, Outcome as Ended, ReportOutcome, TurnInterrupted,
-        Turns, Unbound,
+        BeginHandover, BindTurn, Delivery, Next, OpenTurns, Outcome as Ended, PromptRefused, ReportOutcome,
+        Started, TurnInterrupted, Turns, Unbound,
     },
 };
 use rusqlite::{Connection, OptionalExtension, Row};
+
+/// Characters of a hook's words in a note.
+const MAX_REASON: usize = 300;
 
 /// A delivered message without a turn of its own waits this long for it (seed 001, "Replies").
 const TURN_WAIT_MS: i64 = 30 * 60 * 1000;
@@ -294,10 +297,47 @@ pub(crate) fn fail_all(tx: &mut Tx<'_>, agent: &AgentName, text: &str) -> Outcom
 
 /// The running turn and the messages without one.
 pub(crate) fn open_turns(db: &Connection, request: &OpenTurns) -> Outcome<Turns> {
+    let running = turn::running(db, &request.agent)?;
+    let running_message = match running.as_ref().and_then(|turn| turn.message_id.as_ref()) {
+        Some(id) => started(db, id)?,
+        None => None,
+    };
     Ok(Turns {
-        running: turn::running(db, &request.agent)?.map(|t| t.prompt_id),
+        running: running.map(|turn| turn.prompt_id),
+        running_message,
         unbound: unbound(db, &request.agent, Time::now())?,
     })
+}
+
+fn started(db: &Connection, id: &MessageId) -> Outcome<Option<Started>> {
+    let row = db.query_row_cached(
+        "SELECT coalesce(handed_prompt, prompt), handed_at FROM deliveries
+         WHERE message_id = ?1 AND handed_at IS NOT NULL",
+        [id.as_str()],
+        |row| Ok(Started { message_id: id.clone(), prompt: row.get(0)?, handed_ms: row.get(1)? }),
+    );
+    Ok(row.optional()?)
+}
+
+/// Takes back that a message was delivered: the harness had told of its prompt and then dropped it.
+pub(crate) fn refused(tx: &mut Tx<'_>, tmux_socket: &str, request: &PromptRefused) -> Outcome<()> {
+    let record = agent::load(tx.db, tmux_socket, &request.agent)?;
+    agent::must_be_current(&record, &request.launch)?;
+    let message = message::find(tx.db, &request.agent, &request.message_id)?;
+    if let Some(prompt_id) = &request.prompt_id {
+        turn::end(tx, &request.agent, prompt_id, TurnState::Interrupted)?;
+        agent::set_activity(tx, tmux_socket, &request.agent, leo_ipc::agent::Activity::Idle)?;
+    }
+    if message.state != MessageState::Delivered {
+        return Ok(());
+    }
+    // It waits for no turn any more.
+    tx.db.execute_cached("UPDATE deliveries SET turn = NULL WHERE message_id = ?1", [message.id.as_str()])?;
+    let attempt = message.delivery.as_ref().map_or(0, |delivery| delivery.attempts);
+    let why: String = request.why.chars().take(MAX_REASON).collect();
+    let text = format!("The agent did not take the message, a hook refused it: {why}");
+    let (agent, id) = (&request.agent, &request.message_id);
+    fail(tx, agent, id, attempt, FailedReason::Transport, &text).map(|_| ())
 }
 
 /// Records which turn a message started.
@@ -345,4 +385,51 @@ pub(crate) fn interrupted(tx: &mut Tx<'_>, tmux_socket: &str, request: &TurnInte
     agent::must_be_current(&record, &request.launch)?;
     turn::end(tx, &request.agent, &request.prompt_id, TurnState::Interrupted)?;
     agent::set_activity(tx, tmux_socket, &request.agent, leo_ipc::agent::Activity::Idle)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tests::{a, bed, submit};
+    use leo_ipc::{
+        agent::{Activity, GetAgent},
+        chat::{FailedReason, MessageState, RetryMessage},
+        delivery::{OpenTurns, PromptRefused, Started},
+    };
+
+    #[tokio::test]
+    async fn a_refused_prompt_was_not_delivered() {
+        let bed = bed().await;
+        let sent = bed.send("poison", None).await.unwrap().message.id;
+        bed.hand_over().await;
+        bed.hook("t1", submit("p1", "[Leo Chat] poison")).await.unwrap();
+        assert_eq!(bed.message(&sent).await.state, MessageState::Delivered);
+        let turns = bed.ask(OpenTurns { agent: a() }).await.unwrap();
+        let Some(Started { message_id, prompt, .. }) = turns.running_message else { panic!("no message") };
+        assert_eq!((message_id, prompt.as_str()), (sent.clone(), "[Leo Chat] poison"));
+
+        let refused = PromptRefused {
+            agent: a(),
+            launch: "l1".into(),
+            message_id: sent.clone(),
+            prompt_id: turns.running,
+            why: "not here".into(),
+        };
+        for _ in 0..2 {
+            bed.ask(refused.clone()).await.unwrap();
+        }
+        let message = bed.message(&sent).await;
+        assert_eq!(
+            (message.state, message.failed_reason),
+            (MessageState::Failed, Some(FailedReason::Transport))
+        );
+        let notes = bed.thread().await.into_iter().filter(|m| m.text.contains("not here")).count();
+        assert_eq!(notes, 1, "said once");
+        assert_eq!(bed.ask(OpenTurns { agent: a() }).await.unwrap().running, None);
+        assert_eq!(bed.ask(GetAgent { name: a() }).await.unwrap().agent.activity, Activity::Idle);
+
+        let retry = RetryMessage { agent: a(), id: sent.clone(), as_file: false, key: "r1".into() };
+        assert_eq!(bed.ask(retry).await.unwrap().state, MessageState::Pending);
+        let stale = PromptRefused { launch: "l0".into(), ..refused };
+        assert_eq!(bed.ask(stale).await.unwrap_err().code, "stale_launch");
+    }
 }

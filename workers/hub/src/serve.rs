@@ -154,6 +154,9 @@ impl Handler for Hub {
             R::ReportOutcome(r) => hub.write(move |tx, _| delivery::outcome(tx, &r)).await,
             R::OpenTurns(r) => hub.read(move |db| delivery::open_turns(db, &r)).await,
             R::BindTurn(r) => hub.write(move |tx, _| delivery::bind(tx, &r).map(|()| Done {})).await,
+            R::PromptRefused(r) => {
+                hub.write(move |tx, tmux| delivery::refused(tx, tmux, &r).map(|()| Done {})).await
+            }
             R::TurnInterrupted(r) => {
                 hub.write(move |tx, tmux| delivery::interrupted(tx, tmux, &r).map(|()| Done {})).await
             }

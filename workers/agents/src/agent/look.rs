@@ -2,22 +2,22 @@
 
 use super::{
     life, steer,
-    task::{Agent, UnderWay},
+    task::{Agent, Live, UnderWay},
     watch::{Findings, Look, Watch},
 };
 use crate::{
     delivery::{order::Choice, route},
     harness::{
-        Composer, Gate, Holding, Screen, Session, Status, observe,
+        Composer, Gate, Harness, Holding, Screen, Session, Status, observe,
         transcript::{Found, Search},
     },
-    tmux::Key,
+    tmux::{Key, for_paste},
 };
 use leo_ipc::{
-    Done, Fault,
+    Done, Fault, LaunchId, MessageId,
     agent::{AgentPatch, ListSessions, ReportAgent, Sessions},
     chat::Route,
-    delivery::{BindTurn, OpenTurns, TurnInterrupted, Unbound},
+    delivery::{BindTurn, OpenTurns, PromptRefused, Started, TurnInterrupted, Unbound},
 };
 use std::{
     path::PathBuf,
@@ -235,13 +235,43 @@ impl Agent {
             let prompt_id = match found {
                 Found::Turn { prompt_id } => prompt_id,
                 Found::Absorbed => None,
+                Found::Refused { why } => {
+                    self.refused(launch.clone(), message_id, None, why).await;
+                    continue;
+                }
             };
             let bind = BindTurn { agent: self.name.clone(), message_id, prompt_id };
             self.shared.hub.tell("turn of a message", bind).await;
         }
         if let (true, Some(prompt_id)) = (idle, turns.running) {
+            if let Some(Started { message_id, prompt, handed_ms }) = turns.running_message
+                && let Some(Found::Refused { why }) = self.search(prompt.clone(), Some(handed_ms)).await
+            {
+                self.refused(launch, message_id, Some(prompt_id), why).await;
+                return self.take_out(&for_paste(&prompt)).await;
+            }
             let interrupted = TurnInterrupted { agent: self.name.clone(), launch, prompt_id };
             self.shared.hub.tell("interrupted turn", interrupted).await;
+        }
+    }
+
+    /// A hook of the person's own refused a prompt after ours had told of it.
+    async fn refused(&self, launch: LaunchId, message_id: MessageId, prompt_id: Option<String>, why: String) {
+        tracing::info!(agent = %self.name, message = %message_id, why, "a hook refused it");
+        let refused = PromptRefused { agent: self.name.clone(), launch, message_id, prompt_id, why };
+        self.shared.hub.tell("refused prompt", refused).await;
+    }
+
+    /// Takes a pasted prompt of ours out of the composer, into which Claude puts back what a hook refused.
+    async fn take_out(&self, text: &str) {
+        let (Some(live), Some(harness)) = (&self.live, self.harness()) else { return };
+        let Ok(capture) = self.shared.tmux.capture(&live.pane).await else { return };
+        if observe::holding(Some(&harness.screen(&capture).composer), text) != Holding::Ours {
+            return;
+        }
+        let until = Instant::now() + AFTER_ESCAPE;
+        if let Err(fault) = self.clear_ours(live, harness, text, until).await {
+            tracing::warn!(agent = %self.name, code = fault.code, "the composer cannot be cleared");
         }
     }
 
@@ -290,14 +320,27 @@ impl Agent {
         let failed = |e: crate::tmux::TmuxError| Fault::unavailable(e.to_string());
         self.shared.tmux.press(&live.pane, Key::Escape).await.map_err(failed)?;
         self.watch.turn_moved();
-        let until = Instant::now() + AFTER_ESCAPE;
+        if let Some(UnderWay { text, .. }) = &self.under_way {
+            self.clear_ours(&live, harness, text, Instant::now() + AFTER_ESCAPE).await?;
+        }
+        Ok(Done {})
+    }
+
+    /// Clears a prompt of ours out of the composer, where it shows until then; a person's text stays.
+    async fn clear_ours(
+        &self,
+        live: &Live,
+        harness: &dyn Harness,
+        text: &str,
+        until: Instant,
+    ) -> Result<(), Fault> {
+        let failed = |e: crate::tmux::TmuxError| Fault::unavailable(e.to_string());
         let mut clears = 0;
         while harness.needs_screen() && Instant::now() < until && clears < MAX_CLEARS {
             tokio::time::sleep(ESCAPE_LOOK).await;
             if harness.session(&live.place).status != Status::Idle {
                 continue;
             }
-            let Some(UnderWay { text, .. }) = &self.under_way else { break };
             let screen = harness.screen(&self.shared.tmux.capture(&live.pane).await.map_err(failed)?);
             match observe::holding(Some(&screen.composer), text) {
                 Holding::Ours => {
@@ -309,6 +352,6 @@ impl Agent {
                 Holding::Nothing | Holding::Unseen => {}
             }
         }
-        Ok(Done {})
+        Ok(())
     }
 }

@@ -499,11 +499,15 @@ fn searched(actions: &mut Vec<Action>, state: State, found: Option<Found>) -> St
             | State::Sent(Sent { job, .. }),
             Some(found),
         ) => {
-            let prompt_id = match found {
-                Found::Turn { prompt_id } => prompt_id,
-                Found::Absorbed => None,
+            let outcome = match found {
+                Found::Turn { prompt_id } => Outcome::Delivered { prompt_id },
+                Found::Absorbed => Outcome::Delivered { prompt_id: None },
+                Found::Refused { why } => Outcome::Failed {
+                    reason: FailedReason::Transport,
+                    note: format!("The agent did not take the message, a hook refused it: {why}"),
+                },
             };
-            report(actions, &job.delivery, Outcome::Delivered { prompt_id });
+            report(actions, &job.delivery, outcome);
             State::Quiet
         }
         (State::Deciding(job, Verdict::NotApplied), None) => not_applied(actions, &job),

@@ -21,6 +21,9 @@ const MAX_LINE: u64 = 4 * 1024 * 1024;
 /// earlier message of the same text stays out: its turn took longer.
 const CLOCK_SLACK_MS: i64 = 150;
 
+/// Stands before the prompt in Claude's words about one that a hook refused.
+const ORIGINAL_PROMPT: &str = "Original prompt: ";
+
 /// What was found of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Found {
@@ -31,6 +34,11 @@ pub(crate) enum Found {
     },
     /// It was folded into a turn that was already running, and has no reply of its own.
     Absorbed,
+    /// A hook of the person's own did not let it pass: the model has not read it.
+    Refused {
+        /// The hook's words.
+        why: String,
+    },
 }
 
 /// A search for one prompt.
@@ -58,6 +66,21 @@ struct Row {
     operation: Option<String>,
     reason: Option<String>,
     content: Option<serde_json::Value>,
+    #[serde(rename = "promptSubmitEnding")]
+    submit_ending: Option<SubmitEnding>,
+}
+
+/// How Claude writes that a prompt did not become a turn.
+#[derive(Debug, Deserialize)]
+struct SubmitEnding {
+    ending: Ending,
+}
+
+#[derive(Debug, Deserialize)]
+struct Ending {
+    kind: String,
+    #[serde(default)]
+    reason: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -134,6 +157,17 @@ impl Search<'_> {
                 let absorbed = row.reason.as_deref() == Some("absorbed_mid_turn");
                 (absorbed && is_it(row.content.as_ref()?)).then_some(Found::Absorbed)
             }
+            "system" => {
+                let ending = &row.submit_ending.as_ref()?.ending;
+                let content = row.content.as_ref().and_then(serde_json::Value::as_str).unwrap_or_default();
+                let ours = match content.split_once(ORIGINAL_PROMPT) {
+                    Some((_, original)) => prompt::normalise(original) == *wanted,
+                    // A hook may ask Claude to leave the prompt out. Then its time has to do.
+                    None => self.since_ms.is_some(),
+                };
+                (ending.kind == "blocked_by_hook" && ours)
+                    .then(|| Found::Refused { why: ending.reason.trim().to_owned() })
+            }
             _ => None,
         }
     }
@@ -142,7 +176,9 @@ impl Search<'_> {
 /// Most rows are answers and tool results; only these kinds are worth parsing.
 fn may_matter(line: &[u8]) -> bool {
     let has = |sign: &[u8]| line.windows(sign.len()).any(|w| w == sign);
-    has(b"\"user\"") || has(b"\"queued_command\"") || has(b"\"queue-operation\"")
+    let signs: [&[u8]; 4] =
+        [b"\"user\"", b"\"queued_command\"", b"\"queue-operation\"", b"\"promptSubmitEnding\""];
+    signs.iter().any(|sign| has(sign))
 }
 
 /// The texts of a message's content: a string, or blocks.
@@ -198,6 +234,16 @@ mod tests {
         Search { prompt, since_ms: since.map(|s| millis(s).unwrap()) }.read(text.as_bytes())
     }
 
+    fn refused(text: &str) -> String {
+        let content = format!(
+            "UserPromptSubmit operation blocked by hook:\n[sh]: not here\n\n\nOriginal prompt: {text}"
+        );
+        let ending =
+            json!({"ending": {"kind": "blocked_by_hook", "reason": "not here"}, "promptKept": false});
+        json!({"type": "system", "timestamp": AT, "content": content, "promptSubmitEnding": ending})
+            .to_string()
+    }
+
     fn turn(id: &str) -> Option<Found> {
         Some(Found::Turn { prompt_id: Some(id.to_owned()) })
     }
@@ -216,6 +262,7 @@ mod tests {
             json!({"type": "queue-operation", "operation": "enqueue", "content": "[Leo Chat] queued"}).to_string(),
             json!({"type": "attachment", "attachment": {"type": "queued_command", "prompt": "[Leo Chat] folded"}}).to_string(),
             json!({"type": "queue-operation", "operation": "remove", "reason": "absorbed_mid_turn", "content": "[Leo Chat] gone"}).to_string(),
+            refused("[Leo Chat] poison"),
         ];
         for (prompt, found) in [
             ("[Leo Chat] yes", turn("p1")),
@@ -226,6 +273,7 @@ mod tests {
             ("[Leo Chat] queued", None),
             ("[Leo Chat] folded", Some(Found::Absorbed)),
             ("[Leo Chat] gone", Some(Found::Absorbed)),
+            ("[Leo Chat] poison", Some(Found::Refused { why: "not here".to_owned() })),
             ("", None),
         ] {
             assert_eq!(find(&lines, prompt, None), found, "{prompt}");

@@ -225,7 +225,10 @@ async fn clear_in_between(bed: Bed) -> Result<()> {
     .await?;
     let second = api.send(AGENT, ">>say after").await?;
     ensure!(bed.leo.reply(AGENT, &second).await?.trim() == "after");
-    ensure!(api.thread(AGENT).await?.len() == 4, "the thread goes on");
+    let thread = api.thread(AGENT).await?;
+    ensure!(thread.len() == 5, "the thread goes on: {thread:?}");
+    let note = thread.get(2).and_then(|m| m["text"].as_str()).unwrap_or_default();
+    ensure!(note.contains("context was cleared"), "{thread:?}");
     Ok(())
 }
 

@@ -4,6 +4,7 @@ use super::{
     cards::{Form, Then},
     files, layout, reminders,
     state::{Action, Overlay, Scroll, State},
+    view,
     words::Tone,
 };
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -43,7 +44,7 @@ pub(super) fn press(state: &mut State, key: KeyEvent) -> Vec<Action> {
         return Vec::new();
     }
     match state.overlay {
-        Overlay::Help => help_key(state, key),
+        Overlay::Help(first) => help_key(state, key, first),
         Overlay::Threads(selected) => threads_key(state, key, selected),
         Overlay::Reminders(selected) => reminders::key(state, key, selected),
         Overlay::None => {
@@ -112,8 +113,15 @@ fn next_card(state: &mut State) -> Vec<Action> {
     Vec::new()
 }
 
-fn help_key(state: &mut State, key: KeyEvent) -> Vec<Action> {
-    state.overlay = Overlay::None;
+fn help_key(state: &mut State, key: KeyEvent, first: usize) -> Vec<Action> {
+    let last = HELP.len().saturating_sub(view::help_rows(state));
+    state.overlay = match key.code {
+        KeyCode::Up | KeyCode::Char('k') => Overlay::Help(first.saturating_sub(1)),
+        KeyCode::Down | KeyCode::Char('j') => Overlay::Help((first + 1).min(last)),
+        KeyCode::PageUp | KeyCode::Home => Overlay::Help(0),
+        KeyCode::PageDown | KeyCode::End | KeyCode::Char(' ') => Overlay::Help(last),
+        _ => Overlay::None,
+    };
     if is_ctrl(key, 'c') {
         state.quit = true;
     }
@@ -161,7 +169,7 @@ fn chat_key(state: &mut State, key: KeyEvent) -> Vec<Action> {
     match key.code {
         KeyCode::Enter if key.modifiers.contains(KeyModifiers::SHIFT) => insert(state, "\n"),
         KeyCode::Enter => return enter(state),
-        KeyCode::Char('?') if state.composer.is_empty() => state.overlay = Overlay::Help,
+        KeyCode::Char('?') if state.composer.is_empty() => state.overlay = Overlay::Help(0),
         KeyCode::Char(c) => insert(state, c.encode_utf8(&mut [0; 4])),
         KeyCode::Tab if state.log.open_cards().next().is_some() => return next_card(state),
         KeyCode::Tab => insert(state, "\t"),
@@ -268,7 +276,7 @@ fn is_command(rest: &str) -> bool {
 fn run(state: &mut State, command: &str) -> Vec<Action> {
     let (verb, rest) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
     match (verb, rest.trim()) {
-        ("help", "") => state.overlay = Overlay::Help,
+        ("help", "") => state.overlay = Overlay::Help(0),
         ("agents" | "threads", "") => show_threads(state),
         ("agent", name) if !name.is_empty() => return go_to(state, name),
         ("reminders" | "reminder", "") => reminders::show(state),

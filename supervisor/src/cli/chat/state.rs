@@ -37,8 +37,8 @@ pub(super) enum Scroll {
 pub(super) enum Overlay {
     /// Nothing.
     None,
-    /// The keys and commands.
-    Help,
+    /// The keys and commands, from this row on.
+    Help(usize),
     /// The list of threads, with the selected one.
     Threads(usize),
     /// The open thread's reminders, with the selected one.

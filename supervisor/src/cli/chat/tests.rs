@@ -334,8 +334,16 @@ fn commands() {
         assert!(matches!(&sent[0], Action::Send { text: sent, .. } if sent == text), "{sent:?}");
     }
     press(&mut state, KeyCode::Char('?'));
-    assert_eq!(state.overlay, Overlay::Help);
-    assert!(contains(&drawn(&state), "Keys and commands"));
+    assert_eq!(state.overlay, Overlay::Help(0));
+    assert!(contains(&drawn(&state), "Keys and commands: Down for more"));
+    assert!(!contains(&drawn(&state), "/quit"));
+    for _ in 0..30 {
+        press(&mut state, KeyCode::Down);
+    }
+    assert!(contains(&drawn(&state), "/quit") && contains(&drawn(&state), "Up for the first"));
+    press(&mut state, KeyCode::Up);
+    press(&mut state, KeyCode::Home);
+    assert!(contains(&drawn(&state), "Down for more"));
     press(&mut state, KeyCode::Esc);
     write(&mut state, "/quit");
     assert!(state.quit);
@@ -410,7 +418,7 @@ fn every_size_is_drawn() {
             press(&mut state, code);
             drawn(&state);
         }
-        for overlay in [Overlay::Help, Overlay::Threads(1)] {
+        for overlay in [Overlay::Help(0), Overlay::Help(99), Overlay::Threads(1)] {
             state.overlay = overlay;
             drawn(&state);
         }

@@ -42,7 +42,7 @@ pub(super) fn draw(state: &State, frame: &mut Frame<'_>) {
         // A card draws its own cursor.
         Overlay::None if state.focused().is_some() => {}
         Overlay::None => frame.set_cursor_position(cursor),
-        Overlay::Help => help(areas, buffer),
+        Overlay::Help(first) => help(areas, first, buffer),
         Overlay::Reminders(selected) => reminders::draw(state, areas, selected, buffer),
         Overlay::Threads(selected) => threads(state, areas, selected, buffer),
     }
@@ -209,12 +209,24 @@ pub(super) fn boxed(areas: Areas, title: &str, columns: usize, rows: usize, buff
     }
 }
 
-fn help(areas: Areas, buffer: &mut Buffer) {
+/// Rows of the help that the screen has room for.
+pub(super) fn help_rows(state: &State) -> usize {
+    usize::from(layout::areas(state).history.height.saturating_sub(2))
+}
+
+fn help(areas: Areas, first: usize, buffer: &mut Buffer) {
+    let room = usize::from(areas.history.height.saturating_sub(2));
+    let first = first.min(HELP.len().saturating_sub(room));
+    let title = match (first > 0, first + room < HELP.len()) {
+        (false, false) => "Keys and commands",
+        (_, true) => "Keys and commands: Down for more",
+        (true, false) => "Keys and commands: Up for the first",
+    };
     let keys = HELP.iter().map(|(key, _)| width(key)).max().unwrap_or(0);
     let texts =
         HELP.iter().filter(|(key, _)| !key.is_empty()).map(|(_, text)| width(text)).max().unwrap_or(0);
-    let inside = boxed(areas, "Keys and commands", keys + 2 + texts, HELP.len(), buffer);
-    for (y, (key, text)) in (inside.y..inside.bottom()).zip(HELP) {
+    let inside = boxed(areas, title, keys + 2 + texts, HELP.len(), buffer);
+    for (y, (key, text)) in (inside.y..inside.bottom()).zip(HELP.into_iter().skip(first)) {
         let columns = usize::from(inside.width);
         let line = if key.is_empty() {
             Line::styled(cut(text, columns), DIM)

@@ -1,6 +1,6 @@
 //! The agents worker's socket: commands about processes, which only it may give to tmux.
 
-use crate::{AgentName, Done, agent::AgentRecord};
+use crate::{AgentName, CallKey, Done, agent::AgentRecord};
 use serde::{Deserialize, Serialize};
 
 /// Starts an agent that is stopped; a running one stays as it is.
@@ -40,6 +40,8 @@ pub const MAX_INSTRUCTIONS: usize = 4 * 1024;
 pub struct ClearContext {
     /// Which.
     pub name: AgentName,
+    /// The same key is the same request, where the harness can tell.
+    pub key: CallKey,
 }
 
 /// Puts a summary in the place of the context of an agent that has nothing to do, as `/compact` in the
@@ -50,6 +52,8 @@ pub struct CompactContext {
     pub name: AgentName,
     /// What the summary is to keep, at most [`MAX_INSTRUCTIONS`].
     pub instructions: Option<String>,
+    /// As in [`ClearContext`].
+    pub key: CallKey,
 }
 
 /// Ends an agent's process and forgets it; its thread stays.

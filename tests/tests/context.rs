@@ -1,7 +1,8 @@
 //! Clearing and compacting an agent's context from afar: through the mod, and typed where there is none.
 
 use anyhow::{Context, Result, ensure};
-use leo_tests::{Api, Leo, http::Answer, model::Model, wait_for};
+use leo_tests::{Api, Leo, http::Answer, model::Model, procs, wait_for};
+use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -88,6 +89,18 @@ async fn a_cleared_agent_begins_anew(bed: Bed) -> Result<()> {
         ensure!(cleared.status == 200, "{cleared:?}");
     }
     ensure!(bed.noted(CLEARED).await?["direction"] == "out");
+    if bed.has_mod {
+        // Asked again under the same key, nothing is done again.
+        let ask = async || {
+            let path = format!("/api/v1/agents/{AGENT}/clear");
+            let request = api.request(Method::POST, &path).header("Idempotency-Key", "again");
+            let answer: Value = request.send().await?.json().await?;
+            anyhow::Ok((answer, api.agent(AGENT).await?["session_id"].clone()))
+        };
+        let (first, again) = (ask().await?, ask().await?);
+        ensure!(first.0["ok"] == true && again.0["ok"] == true, "{first:?} {again:?}");
+        ensure!(first.1 == again.1, "{first:?} {again:?}");
+    }
     let after = api.agent(AGENT).await?;
     ensure!(after["session_id"] != before && after["unread"] == api.agent(AGENT).await?["unread"], "{after}");
     bed.say("what was it?").await?;
@@ -113,6 +126,10 @@ async fn a_compacted_agent_goes_on_from_a_summary(bed: Bed) -> Result<()> {
     let busy = bed.tell("clear", json!({})).await?;
     ensure!(busy.status == 409 && busy.code() == "agent_busy", "{busy:?}");
     ensure!(note(&api, COMPACTED).await?.is_none(), "it is not done yet");
+    // Who asked for it is no part of it.
+    let agents = bed.leo.worker_pid("agents").await?;
+    procs::signal(agents, Signal::SIGKILL);
+    bed.leo.worker_replaced("agents", agents).await?;
     bed.model.release("summary");
     bed.noted(COMPACTED).await?;
     ensure!(bed.leo.reply(AGENT, &meanwhile).await?.trim() == "after the summary");

@@ -427,8 +427,11 @@ fn agents_socket() -> Vec<Golden> {
         agents("agents.stop", json!({"op": "stop", "name": "a"})),
         agents("agents.restart", json!({"op": "restart", "name": "a"})),
         agents("agents.interrupt", json!({"op": "interrupt", "name": "a"})),
-        agents("agents.clear", json!({"op": "clear", "name": "a"})),
-        agents("agents.compact", json!({"op": "compact", "name": "a", "instructions": "keep the plan"})),
+        agents("agents.clear", json!({"op": "clear", "name": "a", "key": "k1"})),
+        agents(
+            "agents.compact",
+            json!({"op": "compact", "name": "a", "instructions": "keep the plan", "key": "k1"}),
+        ),
         agents("agents.delete", json!({"op": "delete", "name": "a"})),
         agents("agents.logs", json!({"op": "logs", "name": "a", "lines": 200})),
         agents("agents.attach", json!({"op": "attach", "name": "a"})),

@@ -49,11 +49,11 @@ impl Handler for Agents {
             AgentsRequest::Stop(StopAgent { name }) => self.ask(name, Command::Stop).await,
             AgentsRequest::Restart(RestartAgent { name }) => self.ask(name, Command::Restart).await,
             AgentsRequest::Interrupt(InterruptAgent { name }) => self.ask(name, Command::Interrupt).await,
-            AgentsRequest::Clear(ClearContext { name }) => {
-                self.ask(name, |reply| Command::Context(Change::Clear, reply)).await
+            AgentsRequest::Clear(ClearContext { name, key }) => {
+                self.ask(name, |reply| Command::Context(Change::Clear, key, reply)).await
             }
-            AgentsRequest::Compact(CompactContext { name, instructions }) => {
-                self.ask(name, |reply| Command::Context(Change::Compact(instructions), reply)).await
+            AgentsRequest::Compact(CompactContext { name, instructions, key }) => {
+                self.ask(name, |reply| Command::Context(Change::Compact(instructions), key, reply)).await
             }
             AgentsRequest::Delete(DeleteAgent { name }) => self.ask(name, Command::Delete).await,
             AgentsRequest::Logs(AgentLogs { name, lines }) => {

@@ -157,10 +157,10 @@ impl Agent {
             News::Up => self.deliver(Event::Linked).await,
             News::Down => live.line.lost(Instant::now()),
             News::Ack(ack) => {
+                if self.context_acked(&ack).await {
+                    return;
+                }
                 if ack.outcome == AckOutcome::Refused {
-                    if self.context_refused(&ack.id, ack.why.as_deref()).await {
-                        return;
-                    }
                     tracing::info!(agent = %self.name, id = ack.id, why = ack.why, "Claude refused a prompt");
                     self.refuse(&ack.id);
                 }

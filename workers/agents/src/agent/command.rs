@@ -3,7 +3,8 @@
 use super::context::Change;
 use crate::{bridge::News, inbox::Receipt};
 use leo_ipc::{
-    Done, Fault, LaunchId, agent::AgentRecord, agents::AttachCommand, agents::LogText, hook::HookEvent,
+    CallKey, Done, Fault, LaunchId, agent::AgentRecord, agents::AttachCommand, agents::LogText,
+    hook::HookEvent,
 };
 use tokio::sync::oneshot;
 
@@ -22,7 +23,7 @@ pub(crate) enum Command {
     /// Interrupt the running turn.
     Interrupt(Reply<Done>),
     /// Clear or compact its context.
-    Context(Change, Reply<Done>),
+    Context(Change, CallKey, Reply<Done>),
     /// End and forget.
     Delete(Reply<Done>),
     /// The end of the terminal, so many lines.
@@ -39,7 +40,7 @@ impl Command {
             Command::Start(reply) | Command::Stop(reply) | Command::Restart(reply) => {
                 drop(reply.send(Err(fault)))
             }
-            Command::Interrupt(reply) | Command::Context(_, reply) | Command::Delete(reply) => {
+            Command::Interrupt(reply) | Command::Context(_, _, reply) | Command::Delete(reply) => {
                 drop(reply.send(Err(fault)))
             }
             Command::Logs(_, reply) => drop(reply.send(Err(fault))),

@@ -1,14 +1,14 @@
 //! Clearing and compacting an agent's context for a person: asked of the mod where it is connected, else
 //! typed into the terminal. That it was done is seen at the session that begins, never taken from our own
-//! doing. Nothing is handed over meanwhile. It is not repeated: should this process end, whoever asked is
-//! told that it did, and the thread shows a change that was made all the same.
+//! doing. Nothing is handed over meanwhile. Nothing of it is kept: should this process end, whoever asked
+//! asks again, which the mod knows by its key and a terminal does not; the thread shows each change.
 
 use super::{
     command::Reply,
     task::{Agent, Live},
 };
 use crate::{
-    bridge::{Command, Op},
+    bridge::{Ack, AckOutcome, Command, Op},
     delivery::route::State,
     harness::{Composer, Harness, Status},
     tmux::{Key, TmuxError, for_paste},
@@ -79,6 +79,8 @@ impl Change {
 pub(super) enum Event<'a> {
     /// A session began, for this reason.
     Session(&'a str),
+    /// The mod has made it, now or when it was asked before.
+    Made,
     /// The harness refused, in its words.
     Refused(&'a str),
     /// A look at the session.
@@ -101,6 +103,13 @@ enum Verdict {
 struct Progress {
     since: Instant,
     idle_since: Option<Instant>,
+    made: bool,
+}
+
+impl Progress {
+    fn new(now: Instant) -> Progress {
+        Progress { since: now, idle_since: None, made: false }
+    }
 }
 
 impl Progress {
@@ -110,12 +119,20 @@ impl Progress {
             // The harness names the reason as its own command.
             Event::Session(source) if source == change.verb() => Verdict::Done,
             Event::Session(_) => Verdict::Wait,
+            // The session that it began is told of as well, unless another process was.
+            Event::Made => {
+                self.made = true;
+                Verdict::Wait
+            }
             Event::Refused(why) => Verdict::Failed(why.trim_end_matches('.').to_owned()),
             Event::Ended => Verdict::Failed("the agent's process ended".to_owned()),
             Event::Seen { idle: true } => {
                 let since = *self.idle_since.get_or_insert(now);
                 if now.saturating_duration_since(since) < IDLE_WITHOUT {
                     return Verdict::Wait;
+                }
+                if self.made {
+                    return Verdict::Done;
                 }
                 Verdict::Failed("it went on without; its terminal may say why".to_owned())
             }
@@ -158,12 +175,17 @@ enum Way {
 
 impl Agent {
     /// Begins a change of the context, if the agent has nothing else to do.
-    pub(super) async fn change_context(&mut self, change: Change, reply: Reply<Done>) {
+    pub(super) async fn change_context(&mut self, change: Change, key: &CallKey, reply: Reply<Done>) {
+        let id = format!("{}:{}", change.verb(), key.as_str());
+        if let Some(asked) = self.asked.as_mut().filter(|asked| asked.id == id) {
+            // Whoever asked first has left.
+            asked.reply = Some(reply);
+            return;
+        }
         if let Err(fault) = self.can_change(&change) {
             return drop(reply.send(Err(fault)));
         }
-        let id = format!("{}:{}", change.verb(), CallKey::fresh().0);
-        let progress = Progress { since: Instant::now(), idle_since: None };
+        let progress = Progress::new(Instant::now());
         self.asked = Some(Asked { change, id, way: Way::Waits, progress, reply: Some(reply) });
         self.look_at_context().await;
     }
@@ -231,7 +253,7 @@ impl Agent {
         };
         if let Some(asked) = &mut self.asked {
             asked.way = taken;
-            asked.progress = Progress { since: now, idle_since: None };
+            asked.progress = Progress::new(now);
         }
         Ok(())
     }
@@ -270,10 +292,20 @@ impl Agent {
         })
     }
 
-    /// The mod refused a command; true when it was a change of the context.
-    pub(super) async fn context_refused(&mut self, id: &str, why: Option<&str>) -> bool {
-        if self.asked.as_ref().is_none_or(|asked| asked.id != id) {
+    /// The mod says what became of a command; true when it was a change of the context.
+    pub(super) async fn context_acked(&mut self, ack: &Ack) -> bool {
+        if self.asked.as_ref().is_none_or(|asked| asked.id != ack.id) {
             return false;
+        }
+        let why = ack.why.as_deref();
+        match ack.outcome {
+            AckOutcome::Started => {
+                self.context_event(Event::Made).await;
+                return true;
+            }
+            // What the session shows decides.
+            AckOutcome::Unsure => return true,
+            AckOutcome::Refused => {}
         }
         // After an Esc Claude runs nothing for a mod until a person has typed (measured).
         if self.asked.as_ref().is_some_and(|asked| asked.way == Way::Mod && asked.change == Change::Clear) {
@@ -384,10 +416,12 @@ mod tests {
             (&compact, vec![(seen(false), 2_000), (Event::Session("compact"), 90_000)], Verdict::Done),
             (&compact, vec![(seen(false), 30 * 60_000)], failed("it shows no end of it")),
             (&compact, vec![(Event::Refused("Not enough."), 100)], failed("Not enough")),
+            (&clear, vec![(Event::Made, 0), (seen(true), 0), (seen(true), 2_999)], Verdict::Wait),
+            (&clear, vec![(Event::Made, 0), (seen(true), 0), (seen(true), 3_000)], Verdict::Done),
             (&compact, vec![(Event::Ended, 100)], failed("the agent's process ended")),
         ];
         for (change, events, verdict) in cases {
-            let mut progress = Progress { since: start, idle_since: None };
+            let mut progress = Progress::new(start);
             let last =
                 events.iter().map(|(event, ms)| progress.step(change, *event, at(*ms))).last().unwrap();
             assert_eq!(last, verdict, "{change:?} {events:?}");

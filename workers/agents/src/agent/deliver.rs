@@ -10,6 +10,7 @@ use crate::{
         prompt::{Pasted, Unpastable},
         route::{self, Action, Event, State},
     },
+    harness::transcript::Found,
     tmux::{Key, TmuxError, for_paste},
 };
 use leo_ipc::{
@@ -69,10 +70,13 @@ impl Agent {
                 None
             }
             Action::Search => {
-                let found = match self.under_way.clone() {
-                    Some(under_way) => self.search(under_way.text, Some(under_way.handed_ms)).await,
-                    None => None,
+                let Some(UnderWay { text, handed_ms, .. }) = self.under_way.clone() else {
+                    return Some(Event::Searched(None));
                 };
+                let found = self.search(text.clone(), Some(handed_ms)).await;
+                if matches!(found, Some(Found::Refused { .. })) {
+                    self.take_out(&text).await;
+                }
                 Some(Event::Searched(found))
             }
             Action::Report(delivery, outcome) => {

@@ -231,12 +231,13 @@ impl Agent {
             Err(fault) => return tracing::warn!(agent = %self.name, code = fault.code, "no open turns"),
         };
         for Unbound { message_id, prompt } in turns.unbound {
-            let Some(found) = self.search(prompt, None).await else { continue };
+            let Some(found) = self.search(prompt.clone(), None).await else { continue };
             let prompt_id = match found {
                 Found::Turn { prompt_id } => prompt_id,
                 Found::Absorbed => None,
                 Found::Refused { why } => {
                     self.refused(launch.clone(), message_id, None, why).await;
+                    self.take_out(&for_paste(&prompt)).await;
                     continue;
                 }
             };
@@ -263,7 +264,7 @@ impl Agent {
     }
 
     /// Takes a pasted prompt of ours out of the composer, into which Claude puts back what a hook refused.
-    async fn take_out(&self, text: &str) {
+    pub(super) async fn take_out(&self, text: &str) {
         let (Some(live), Some(harness)) = (&self.live, self.harness()) else { return };
         let Ok(capture) = self.shared.tmux.capture(&live.pane).await else { return };
         if observe::holding(Some(&harness.screen(&capture).composer), text) != Holding::Ours {

@@ -438,7 +438,7 @@ impl Agent {
                 let result = self.interrupt().await;
                 drop(reply.send(result));
             }
-            Command::Context(change, reply) => self.change_context(change, reply).await,
+            Command::Context(change, key, reply) => self.change_context(change, &key, reply).await,
             Command::Logs(lines, reply) => {
                 let result = self.logs(lines).await;
                 drop(reply.send(result));
@@ -515,7 +515,7 @@ fn command_name(command: &Command) -> &'static str {
         Command::Stop(_) => "stop",
         Command::Restart(_) => "restart",
         Command::Interrupt(_) => "interrupt",
-        Command::Context(change, _) => change.verb(),
+        Command::Context(change, ..) => change.verb(),
         Command::Delete(_) => "delete",
         Command::Logs(..) => "logs",
         Command::Attach(_) => "attach",

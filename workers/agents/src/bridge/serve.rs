@@ -30,6 +30,10 @@ const PROTOCOL: u32 = 1;
 /// How long a poll waits for a command. Claude's own fetch gives up much later.
 const POLL: Duration = Duration::from_secs(25);
 
+/// The same for a mod that is carrying out a command: what it has in hand when it asks, it may be done with
+/// before it is answered, and then the same command given again must not wait long.
+const POLL_IN_HAND: Duration = Duration::from_secs(1);
+
 /// Largest request: a prompt of a harness with what JSON adds. The hub's frames hold 1 MiB.
 const MAX_BODY: usize = 4 * 1024 * 1024;
 
@@ -161,7 +165,7 @@ async fn poll(State(line): State<Arc<Line>>, headers: HeaderMap, Json(poll): Jso
     }
     line.links.begin_poll(&from);
     let _waiting = Waiting { line: line.clone(), from: from.clone() };
-    let until = Instant::now() + POLL;
+    let until = Instant::now() + if have.is_empty() { POLL } else { POLL_IN_HAND };
     loop {
         let wake = match line.links.find(&from, &have) {
             Found::Command(command) => return Ok(Json(command).into_response()),

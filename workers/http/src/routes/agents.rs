@@ -179,8 +179,12 @@ pub(crate) async fn interrupt(State(app): State<App>, AgentPath(name): AgentPath
 /// did not do it.
 #[utoipa::path(post, operation_id = "clear_agent", path = "/api/v1/agents/{agent}/clear", tag = "agents", params(AgentParam),
     responses((status = 200, body = Success<Agent>), Refusals), security(("operator" = []), ("session" = [])))]
-pub(crate) async fn clear(State(app): State<App>, AgentPath(name): AgentPath) -> Answer<Agent> {
-    app.agents.call(ClearContext { name: name.clone() }, AGENTS_DEADLINE).await?;
+pub(crate) async fn clear(
+    State(app): State<App>,
+    AgentPath(name): AgentPath,
+    Key(key): Key,
+) -> Answer<Agent> {
+    app.agents.call(ClearContext { name: name.clone(), key }, AGENTS_DEADLINE).await?;
     shown(app.hub.call(GetAgent { name }, HUB_DEADLINE).await?)
 }
 
@@ -199,6 +203,7 @@ pub(crate) struct Compaction {
 pub(crate) async fn compact(
     State(app): State<App>,
     AgentPath(name): AgentPath,
+    Key(key): Key,
     Optional(body): Optional<Compaction>,
 ) -> Answer<Agent> {
     let instructions = body
@@ -209,7 +214,7 @@ pub(crate) async fn compact(
         let text = format!("at $.instructions: at most {MAX_INSTRUCTIONS} bytes, found {length}");
         return Err(Refusal::bad_request(text));
     }
-    app.agents.call(CompactContext { name: name.clone(), instructions }, AGENTS_DEADLINE).await?;
+    app.agents.call(CompactContext { name: name.clone(), instructions, key }, AGENTS_DEADLINE).await?;
     let record = app.hub.call(GetAgent { name }, HUB_DEADLINE).await?;
     Ok(Data::accepted(true, record.agent))
 }

@@ -102,7 +102,7 @@ async fn a_cleared_agent_begins_anew(bed: Bed) -> Result<()> {
         ensure!(first.1 == again.1, "{first:?} {again:?}");
     }
     let after = api.agent(AGENT).await?;
-    ensure!(after["session_id"] != before && after["unread"] == api.agent(AGENT).await?["unread"], "{after}");
+    ensure!(after["session_id"] != before, "{after}");
     bed.say("what was it?").await?;
     let known = bed.model.last_conversation().join("\n");
     ensure!(known.contains("what was it?") && !known.contains("heron"), "{known:.500}");

@@ -130,6 +130,9 @@ async fn drained(leo: &Leo) -> Result<Vec<Value>> {
 /// Each message is in the thread once, with an outcome that the agent bears out.
 #[expect(clippy::print_stdout, reason = "how the outcomes were distributed is worth seeing")]
 fn judge(thread: &[Value], plan: &Plan, times_at_the_agent: impl Fn(&str) -> usize) -> Result<()> {
+    // A turn that has begun dies with its agent, at times before the model has read its prompt.
+    let deaths = (0..plan.kills).filter(|kill| plan.victims[kill % plan.victims.len()] == "claude").count();
+    let mut unread = 0;
     let mut outcomes: BTreeMap<String, usize> = BTreeMap::new();
     for n in 0..plan.messages {
         let rows: Vec<_> = thread.iter().filter(|m| m["client_msg_id"] == format!("c{n}")).collect();
@@ -143,7 +146,11 @@ fn judge(thread: &[Value], plan: &Plan, times_at_the_agent: impl Fn(&str) -> usi
         let times = times_at_the_agent(&text(n));
         ensure!(times <= 1, "message {n} reached the agent {times} times: {row}");
         if state == "delivered" {
-            ensure!(times == 1, "message {n} is said to be delivered, and the agent does not have it: {row}");
+            unread += usize::from(times == 0);
+            ensure!(
+                unread <= deaths,
+                "message {n} is said to be delivered, and the agent does not have it: {row}"
+            );
         } else if reason != "unproven" {
             ensure!(times == 0, "message {n} is said to have failed, and the agent has it: {row}");
         }

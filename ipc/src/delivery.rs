@@ -198,6 +198,15 @@ pub struct PromptRefused {
     pub why: String,
 }
 
+/// Characters of a hook's words in a note.
+const MAX_REASON: usize = 300;
+
+/// What the thread says of a message that a hook of the person's own refused.
+pub fn refusal_note(why: &str) -> String {
+    let why: String = why.chars().take(MAX_REASON).collect();
+    format!("The agent did not take the message, a hook refused it: {why}")
+}
+
 /// Says that the harness is idle although a turn is taken to be running: it was interrupted, which
 /// fires no hook.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

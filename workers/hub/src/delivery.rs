@@ -18,13 +18,10 @@ use leo_ipc::{
     chat::{FailedReason, Message, MessageState},
     delivery::{
         BeginHandover, BindTurn, Delivery, Next, OpenTurns, Outcome as Ended, PromptRefused, ReportOutcome,
-        Started, TurnInterrupted, Turns, Unbound,
+        Started, TurnInterrupted, Turns, Unbound, refusal_note,
     },
 };
 use rusqlite::{Connection, OptionalExtension, Row};
-
-/// Characters of a hook's words in a note.
-const MAX_REASON: usize = 300;
 
 /// A delivered message without a turn of its own waits this long for it (seed 001, "Replies").
 const TURN_WAIT_MS: i64 = 30 * 60 * 1000;
@@ -334,10 +331,8 @@ pub(crate) fn refused(tx: &mut Tx<'_>, tmux_socket: &str, request: &PromptRefuse
     // It waits for no turn any more.
     tx.db.execute_cached("UPDATE deliveries SET turn = NULL WHERE message_id = ?1", [message.id.as_str()])?;
     let attempt = message.delivery.as_ref().map_or(0, |delivery| delivery.attempts);
-    let why: String = request.why.chars().take(MAX_REASON).collect();
-    let text = format!("The agent did not take the message, a hook refused it: {why}");
     let (agent, id) = (&request.agent, &request.message_id);
-    fail(tx, agent, id, attempt, FailedReason::Transport, &text).map(|_| ())
+    fail(tx, agent, id, attempt, FailedReason::Transport, &refusal_note(&request.why)).map(|_| ())
 }
 
 /// Records which turn a message started.

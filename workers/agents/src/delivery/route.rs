@@ -16,7 +16,7 @@ use crate::{
 use leo_ipc::{
     LaunchId,
     chat::{FailedReason, Route, WaitingFor},
-    delivery::{Delivery, Outcome},
+    delivery::{Delivery, Outcome, refusal_note},
 };
 use std::time::{Duration, Instant};
 
@@ -502,10 +502,9 @@ fn searched(actions: &mut Vec<Action>, state: State, found: Option<Found>) -> St
             let outcome = match found {
                 Found::Turn { prompt_id } => Outcome::Delivered { prompt_id },
                 Found::Absorbed => Outcome::Delivered { prompt_id: None },
-                Found::Refused { why } => Outcome::Failed {
-                    reason: FailedReason::Transport,
-                    note: format!("The agent did not take the message, a hook refused it: {why}"),
-                },
+                Found::Refused { why } => {
+                    Outcome::Failed { reason: FailedReason::Transport, note: refusal_note(&why) }
+                }
             };
             report(actions, &job.delivery, outcome);
             State::Quiet

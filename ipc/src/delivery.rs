@@ -29,6 +29,9 @@ pub struct Next {
     /// One that was handed to a running turn and has no outcome yet. It stands in nobody's way.
     #[serde(default)]
     pub steer_in_doubt: Option<Delivery>,
+    /// Whether a hook said that a turn began, and nothing yet that it ended.
+    #[serde(default)]
+    pub turn_runs: bool,
 }
 
 /// A message on its way to an agent.
@@ -147,9 +150,13 @@ pub struct Turns {
     /// Delivered messages whose turn is not known: their id and what was handed over.
     #[serde(default)]
     pub unbound: Vec<Unbound>,
+    /// Delivered messages whose turn is over without an answer, until [`BindTurn`] or [`PromptRefused`]
+    /// says whether there was one.
+    #[serde(default)]
+    pub doubtful: Vec<Started>,
 }
 
-/// A delivered message whose turn is taken to be running.
+/// A delivered message whose turn is, or was, taken to be running.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Started {
     /// The message.

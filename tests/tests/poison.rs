@@ -1,5 +1,5 @@
-//! Messages that Claude never takes: a hook of the person's own refuses them. They fail after a bounded
-//! time by every route, say so, and block nobody.
+//! Messages that Claude never takes: a hook of the person's own refuses them, at once or after a while. They
+//! fail after a bounded time by every route, say so, and block nobody.
 
 use anyhow::{Context, Result, ensure};
 use leo_tests::{Leo, model::Model, wait_for};
@@ -7,11 +7,15 @@ use serde_json::json;
 
 const AGENT: &str = "assistant";
 
-async fn refused_by_a_hook(test: &str, routes: &str) -> Result<()> {
+/// Exit status 2 with UserPromptSubmit: Claude drops the prompt and shows the words.
+const REFUSES: &str = "if grep -q poison; then echo 'no poison here' >&2; exit 2; fi";
+
+/// Longer than an idle session is doubted for.
+const REFUSES_LATE: &str = "sleep 3; if grep -q poison; then echo 'no poison here' >&2; exit 2; fi";
+
+async fn refused_by_a_hook(test: &str, routes: &str, command: &str) -> Result<()> {
     let model = Model::start().await?;
     let Some(mut leo) = Leo::prepare_claude(&model, test)? else { return Ok(()) };
-    // Exit status 2 with UserPromptSubmit: Claude drops the prompt and shows the words.
-    let command = "if grep -q poison; then echo 'no poison here' >&2; exit 2; fi";
     let hook = json!({ "hooks": [{ "type": "command", "command": command }] });
     let settings = json!({ "hooks": { "UserPromptSubmit": [hook] } });
     let folder = leo.user_home().join(".claude");
@@ -41,22 +45,21 @@ async fn refused_by_a_hook(test: &str, routes: &str) -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn what_a_hook_refuses_fails_by_all_routes() -> Result<()> {
-    refused_by_a_hook("what_a_hook_refuses_fails_by_all_routes", "bridge, inbox, paste").await
+macro_rules! refused {
+    ($($test:ident: $routes:literal, $command:ident;)*) => {$(
+        #[tokio::test]
+        async fn $test() -> Result<()> {
+            refused_by_a_hook(stringify!($test), $routes, $command).await
+        }
+    )*};
 }
 
-#[tokio::test]
-async fn what_a_hook_refuses_fails_by_the_bridge() -> Result<()> {
-    refused_by_a_hook("what_a_hook_refuses_fails_by_the_bridge", "bridge").await
-}
-
-#[tokio::test]
-async fn what_a_hook_refuses_fails_by_the_inbox() -> Result<()> {
-    refused_by_a_hook("what_a_hook_refuses_fails_by_the_inbox", "inbox").await
-}
-
-#[tokio::test]
-async fn what_a_hook_refuses_fails_by_paste() -> Result<()> {
-    refused_by_a_hook("what_a_hook_refuses_fails_by_paste", "paste").await
+refused! {
+    what_a_hook_refuses_fails_by_all_routes: "bridge, inbox, paste", REFUSES;
+    what_a_hook_refuses_fails_by_the_bridge: "bridge", REFUSES;
+    what_a_hook_refuses_fails_by_the_inbox: "inbox", REFUSES;
+    what_a_hook_refuses_fails_by_paste: "paste", REFUSES;
+    what_a_hook_refuses_late_fails_by_all_routes: "bridge, inbox, paste", REFUSES_LATE;
+    what_a_hook_refuses_late_fails_by_the_inbox: "inbox", REFUSES_LATE;
+    what_a_hook_refuses_late_fails_by_paste: "paste", REFUSES_LATE;
 }

@@ -110,6 +110,7 @@ pub(crate) fn next(db: &Connection, agent: &AgentName) -> Outcome<Next> {
         in_doubt: first(db, agent, Which::Handed, now)?,
         steer: first(db, agent, Which::Steering, now)?,
         steer_in_doubt: first(db, agent, Which::Steered, now)?,
+        turn_runs: turn::running(db, agent)?.is_some(),
     })
 }
 
@@ -292,7 +293,7 @@ pub(crate) fn fail_all(tx: &mut Tx<'_>, agent: &AgentName, text: &str) -> Outcom
     Ok(())
 }
 
-/// The running turn and the messages without one.
+/// The running turn, the messages without one, and those whose turn may never have been.
 pub(crate) fn open_turns(db: &Connection, request: &OpenTurns) -> Outcome<Turns> {
     let running = turn::running(db, &request.agent)?;
     let running_message = match running.as_ref().and_then(|turn| turn.message_id.as_ref()) {
@@ -303,17 +304,43 @@ pub(crate) fn open_turns(db: &Connection, request: &OpenTurns) -> Outcome<Turns>
         running: running.map(|turn| turn.prompt_id),
         running_message,
         unbound: unbound(db, &request.agent, Time::now())?,
+        doubtful: doubtful(db, &request.agent, Time::now())?,
     })
 }
 
 fn started(db: &Connection, id: &MessageId) -> Outcome<Option<Started>> {
     let row = db.query_row_cached(
-        "SELECT coalesce(handed_prompt, prompt), handed_at FROM deliveries
+        "SELECT message_id, coalesce(handed_prompt, prompt), handed_at FROM deliveries
          WHERE message_id = ?1 AND handed_at IS NOT NULL",
         [id.as_str()],
-        |row| Ok(Started { message_id: id.clone(), prompt: row.get(0)?, handed_ms: row.get(1)? }),
+        started_row,
     );
     Ok(row.optional()?)
+}
+
+fn doubtful(db: &Connection, agent: &AgentName, now: Time) -> Outcome<Vec<Started>> {
+    let mut statement = db.prepare_cached(
+        "SELECT message_id, coalesce(handed_prompt, prompt), handed_at FROM deliveries
+         WHERE agent = ?1 AND turn = 'doubtful' AND done_at > ?2 AND handed_at IS NOT NULL
+         ORDER BY message_id",
+    )?;
+    let since = now.millis() - TURN_WAIT_MS;
+    let rows = statement.query_map(rusqlite::params![agent.as_str(), since], started_row)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn started_row(row: &Row<'_>) -> Result<Started, rusqlite::Error> {
+    Ok(Started { message_id: MessageId(row.get(0)?), prompt: row.get(1)?, handed_ms: row.get(2)? })
+}
+
+/// A message's turn is over without an answer. That its prompt was refused after a hook had told of it
+/// looks the same, until somebody looks into the transcript.
+pub(crate) fn doubt(tx: &mut Tx<'_>, id: &MessageId) -> Outcome<()> {
+    tx.db.execute_cached(
+        "UPDATE deliveries SET turn = 'doubtful' WHERE message_id = ?1 AND turn = 'bound'",
+        [id.as_str()],
+    )?;
+    Ok(())
 }
 
 /// Takes back that a message was delivered: the harness had told of its prompt and then dropped it.
@@ -335,8 +362,15 @@ pub(crate) fn refused(tx: &mut Tx<'_>, tmux_socket: &str, request: &PromptRefuse
     fail(tx, agent, id, attempt, FailedReason::Transport, &refusal_note(&request.why)).map(|_| ())
 }
 
-/// Records which turn a message started.
+/// Records which turn a message started, or that the one it is known to have started was real.
 pub(crate) fn bind(tx: &mut Tx<'_>, request: &BindTurn) -> Outcome<()> {
+    let settled = tx.db.execute_cached(
+        "UPDATE deliveries SET turn = 'bound' WHERE message_id = ?1 AND turn = 'doubtful'",
+        [request.message_id.as_str()],
+    )?;
+    if settled > 0 {
+        return Ok(());
+    }
     let state = if request.prompt_id.is_some() { "bound" } else { "folded" };
     let changed = tx.db.execute_cached(
         "UPDATE deliveries SET turn = ?2 WHERE message_id = ?1 AND turn = 'unbound'",
@@ -384,11 +418,11 @@ pub(crate) fn interrupted(tx: &mut Tx<'_>, tmux_socket: &str, request: &TurnInte
 
 #[cfg(test)]
 mod tests {
-    use crate::tests::{a, bed, submit};
+    use crate::tests::{a, bed, stop, submit};
     use leo_ipc::{
         agent::{Activity, GetAgent},
         chat::{FailedReason, MessageState, RetryMessage},
-        delivery::{OpenTurns, PromptRefused, Started},
+        delivery::{BindTurn, OpenTurns, PromptRefused, Started},
     };
 
     #[tokio::test]
@@ -426,5 +460,55 @@ mod tests {
         assert_eq!(bed.ask(retry).await.unwrap().state, MessageState::Pending);
         let stale = PromptRefused { launch: "l0".into(), ..refused };
         assert_eq!(bed.ask(stale).await.unwrap_err().code, "stale_launch");
+    }
+
+    /// The agent's task may ask for the next message before the mail about this one's turn reaches it.
+    #[tokio::test]
+    async fn who_asks_for_the_next_message_hears_of_a_turn_that_began() {
+        let bed = bed().await;
+        bed.send("one", None).await.unwrap();
+        bed.send("two", None).await.unwrap();
+        bed.hand_over().await;
+        assert!(!bed.next().await.turn_runs);
+        bed.hook("t1", submit("p1", "[Leo Chat] one")).await.unwrap();
+        let next = bed.next().await;
+        assert!(next.turn_runs && next.delivery.is_some());
+        bed.hook("t1", stop("p1", "done")).await.unwrap();
+        assert!(!bed.next().await.turn_runs);
+    }
+
+    /// Its refusal was once never looked for, since the next message's turn was already running.
+    #[tokio::test]
+    async fn a_turn_that_the_next_one_cut_off_is_looked_into() {
+        let bed = bed().await;
+        let mut ids = Vec::new();
+        for (text, prompt_id) in [("poison", "p1"), ("real", "p2"), ("last", "p3")] {
+            ids.push(bed.send(text, None).await.unwrap().message.id);
+            bed.hand_over().await;
+            bed.hook("t1", submit(prompt_id, &format!("[Leo Chat] {text}"))).await.unwrap();
+        }
+        let doubtful = || async {
+            let turns = bed.ask(OpenTurns { agent: a() }).await.unwrap();
+            assert_eq!(turns.running.as_deref(), Some("p3"));
+            turns.doubtful.into_iter().map(|d| d.message_id).collect::<Vec<_>>()
+        };
+        assert_eq!(doubtful().await, ids[..2]);
+        let why = "not here".to_owned();
+        let refused = PromptRefused {
+            agent: a(),
+            launch: "l1".into(),
+            message_id: ids[0].clone(),
+            prompt_id: None,
+            why,
+        };
+        bed.ask(refused).await.unwrap();
+        assert_eq!(bed.message(&ids[0]).await.state, MessageState::Failed);
+        assert_eq!(doubtful().await, ids[1..2]);
+        bed.ask(BindTurn { agent: a(), message_id: ids[1].clone(), prompt_id: None }).await.unwrap();
+        assert!(doubtful().await.is_empty());
+        assert_eq!(bed.message(&ids[1]).await.state, MessageState::Delivered);
+        // Its answer comes all the same.
+        bed.hook("t1", stop("p2", "an answer")).await.unwrap();
+        assert!(bed.thread().await.iter().any(|m| m.text == "an answer"));
     }
 }

@@ -47,6 +47,14 @@ pub(crate) fn report(tx: &mut Tx<'_>, tmux_socket: &str, request: &ReportHook) -
     if current {
         session::say_what_changed(tx, &who.name, event, &request.hook_key)?;
     }
+    // Before whatever else this wakes for: the agent's task has to know that a turn begins when it hears
+    // that its message was delivered, or it hands the next one over into that turn.
+    let wake = Wake::Hook {
+        name: who.name.clone(),
+        launch: who.launch.clone(),
+        event: Box::new(without_texts(event)),
+    };
+    tx.wake(wake);
     let scene = scene(tx, &who, event)?;
     for action in turn::step(&scene, event) {
         apply(tx, tmux_socket, &who.name, current, action)?;
@@ -54,9 +62,7 @@ pub(crate) fn report(tx: &mut Tx<'_>, tmux_socket: &str, request: &ReportHook) -
     if event.name == "PreToolUse" {
         permission::remember_call(tx, &who.name, event)?;
     }
-    settle::by_hook(tx, &who.name, event, request.at_ms)?;
-    tx.wake(Wake::Hook { name: who.name, launch: who.launch, event: Box::new(without_texts(event)) });
-    Ok(())
+    settle::by_hook(tx, &who.name, event, request.at_ms)
 }
 
 /// Whether this report of an event is the one that counts. Claude tells its hooks and the mod inside it

@@ -18,6 +18,7 @@ const STEPS: &[&str] = &[
     include_str!("schema/0010_steer.sql"),
     include_str!("schema/0011_open_deliveries.sql"),
     include_str!("schema/0012_unread.sql"),
+    include_str!("schema/0013_doubtful_turns.sql"),
 ];
 
 /// The version this build writes.

@@ -6,6 +6,7 @@
 //! of the turn it waits behind; an interrupt fires nothing.
 
 use crate::{
+    delivery,
     error::Outcome,
     message::{self, New, from_word},
     note, prompt,
@@ -236,6 +237,9 @@ pub(crate) fn end(tx: &mut Tx<'_>, agent: &AgentName, prompt_id: &str, state: Tu
     )?;
     if was_running > 0 {
         if let Some(message) = find(tx.db, agent, prompt_id)?.and_then(|turn| turn.message_id) {
+            if ended == TurnState::Interrupted {
+                delivery::doubt(tx, &message)?;
+            }
             task::turn_ended(tx, &message, ended)?;
         }
         return emit(tx, agent, "agent_turn_completed", prompt_id, &state);

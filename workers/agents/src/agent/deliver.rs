@@ -102,6 +102,10 @@ impl Agent {
                 return None;
             }
         };
+        if next.turn_runs {
+            // The hook's own mail may be behind the one that led here.
+            self.watch.turn_runs();
+        }
         self.steer_waits = next.steer.is_some() || next.steer_in_doubt.is_some();
         let in_doubt = if self.in_steering { &next.steer_in_doubt } else { &next.in_doubt };
         if let Some(doubt) = in_doubt {

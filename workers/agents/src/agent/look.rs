@@ -40,6 +40,13 @@ const RECAPTURE: Duration = Duration::from_secs(10);
 const AFTER_ESCAPE: Duration = Duration::from_secs(2);
 const ESCAPE_LOOK: Duration = Duration::from_millis(100);
 
+/// A refused prompt is back in the composer before its refusal is in the transcript; a busy terminal may
+/// show it later.
+const AFTER_REFUSAL: Duration = Duration::from_secs(1);
+
+/// A press that clears shows within this time.
+const AFTER_CLEAR: Duration = Duration::from_millis(500);
+
 /// A turn that began shows in the session within this time.
 const TURN_SHOWS: Duration = Duration::from_secs(1);
 
@@ -103,8 +110,8 @@ impl Agent {
             && matches!(self.route, route::State::Quiet)
             && !self.watch.turn_is_open();
         self.idle.seen(quiet, now);
-        let settling = seen.session.status == Status::Idle && self.watch.is_settling(now);
         self.tell(findings).await;
+        let settling = seen.session.status == Status::Idle && self.watch.is_settling(now);
         if let Gate::Person(sentence) = &seen.gate {
             self.note_dialog(sentence.clone()).await;
         }
@@ -244,16 +251,47 @@ impl Agent {
             let bind = BindTurn { agent: self.name.clone(), message_id, prompt_id };
             self.shared.hub.tell("turn of a message", bind).await;
         }
-        if let (true, Some(prompt_id)) = (idle, turns.running) {
-            if let Some(Started { message_id, prompt, handed_ms }) = turns.running_message
-                && let Some(Found::Refused { why }) = self.search(prompt.clone(), Some(handed_ms)).await
-            {
-                self.refused(launch, message_id, Some(prompt_id), why).await;
-                return self.take_out(&for_paste(&prompt)).await;
+        for Started { message_id, prompt, handed_ms } in turns.doubtful {
+            match self.search(prompt.clone(), Some(handed_ms)).await {
+                Some(Found::Refused { why }) => {
+                    self.refused(launch.clone(), message_id, None, why).await;
+                    self.take_out(&for_paste(&prompt)).await;
+                }
+                Some(Found::Turn { .. } | Found::Absorbed) => self.was_a_turn(message_id).await,
+                None => {}
             }
-            let interrupted = TurnInterrupted { agent: self.name.clone(), launch, prompt_id };
-            self.shared.hub.tell("interrupted turn", interrupted).await;
         }
+        if let (true, Some(prompt_id)) = (idle, turns.running) {
+            self.turn_is_over(launch, prompt_id, turns.running_message).await;
+        }
+    }
+
+    /// The session has been idle for a while, and the hub takes a turn to be running: it was
+    /// interrupted, or its prompt was refused.
+    async fn turn_is_over(&mut self, launch: LaunchId, prompt_id: String, started: Option<Started>) {
+        let mut proven = None;
+        if let Some(Started { message_id, prompt, handed_ms }) = started {
+            match self.search(prompt.clone(), Some(handed_ms)).await {
+                Some(Found::Refused { why }) => {
+                    self.refused(launch, message_id, Some(prompt_id), why).await;
+                    return self.take_out(&for_paste(&prompt)).await;
+                }
+                Some(Found::Turn { .. } | Found::Absorbed) => proven = Some(message_id),
+                None if self.watch.check_again() => return,
+                None => {}
+            }
+        }
+        let interrupted = TurnInterrupted { agent: self.name.clone(), launch, prompt_id };
+        self.shared.hub.tell("interrupted turn", interrupted).await;
+        if let Some(message_id) = proven {
+            self.was_a_turn(message_id).await;
+        }
+    }
+
+    /// The transcript shows the prompt of a message whose turn is over.
+    async fn was_a_turn(&self, message_id: MessageId) {
+        let bind = BindTurn { agent: self.name.clone(), message_id, prompt_id: None };
+        self.shared.hub.tell("turn of a message", bind).await;
     }
 
     /// A hook of the person's own refused a prompt after ours had told of it.
@@ -266,11 +304,7 @@ impl Agent {
     /// Takes a pasted prompt of ours out of the composer, into which Claude puts back what a hook refused.
     pub(super) async fn take_out(&self, text: &str) {
         let (Some(live), Some(harness)) = (&self.live, self.harness()) else { return };
-        let Ok(capture) = self.shared.tmux.capture(&live.pane).await else { return };
-        if observe::holding(Some(&harness.screen(&capture).composer), text) != Holding::Ours {
-            return;
-        }
-        let until = Instant::now() + AFTER_ESCAPE;
+        let until = Instant::now() + AFTER_REFUSAL;
         if let Err(fault) = self.clear_ours(live, harness, text, until).await {
             tracing::warn!(agent = %self.name, code = fault.code, "the composer cannot be cleared");
         }
@@ -333,7 +367,7 @@ impl Agent {
         live: &Live,
         harness: &dyn Harness,
         text: &str,
-        until: Instant,
+        mut until: Instant,
     ) -> Result<(), Fault> {
         let failed = |e: crate::tmux::TmuxError| Fault::unavailable(e.to_string());
         let mut clears = 0;
@@ -346,6 +380,8 @@ impl Agent {
             match observe::holding(Some(&screen.composer), text) {
                 Holding::Ours => {
                     clears += 1;
+                    // A prompt of many lines takes a press for each.
+                    until = until.max(Instant::now() + AFTER_CLEAR);
                     self.shared.tmux.press(&live.pane, Key::ClearLine).await.map_err(failed)?;
                 }
                 Holding::Nothing if clears > 0 => break,

@@ -132,6 +132,8 @@ async fn run(
             None => agent.time_passed().await,
         }
         if missed.swap(false, Ordering::AcqRel) {
+            // A hook may have been among it.
+            agent.watch.turn_moved();
             agent.changed().await;
             agent.deliver(route::Event::Wake).await;
         }

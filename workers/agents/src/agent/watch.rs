@@ -8,6 +8,10 @@ use std::time::{Duration, Instant};
 /// than the session file by at most a second.
 const INTERRUPTED_AFTER: Duration = Duration::from_millis(1500);
 
+/// A turn of which the transcript shows neither prompt nor refusal is looked for again this often. Claude
+/// writes either within half a second; of a prompt that was taken back at once it writes none.
+const MAX_RECHECKS: u8 = 2;
+
 /// Looks while a turn runs.
 const TURN_LOOK: Duration = Duration::from_millis(500);
 
@@ -40,6 +44,7 @@ pub(crate) struct Watch {
     /// A hook said that a turn began, and none said that it ended.
     unfinished: bool,
     idle_since: Option<Instant>,
+    rechecks: u8,
     last: Option<Look>,
 }
 
@@ -64,6 +69,13 @@ impl Watch {
         self.turn_moved();
     }
 
+    /// The hub knows of a turn that runs.
+    pub(crate) fn turn_runs(&mut self) {
+        if !self.unfinished {
+            self.turn_began();
+        }
+    }
+
     /// A hook said that a turn ended; another may follow at once.
     pub(crate) fn turn_ended(&mut self) {
         self.unfinished = false;
@@ -74,6 +86,20 @@ impl Watch {
     pub(crate) fn turn_moved(&mut self) {
         self.turn_open = true;
         self.idle_since = None;
+        self.rechecks = 0;
+    }
+
+    /// The transcript does not show yet what became of the turn that seems to be over. Says whether it
+    /// is to be looked for again; until then the session is not believed.
+    pub(crate) fn check_again(&mut self) -> bool {
+        if self.rechecks == MAX_RECHECKS {
+            return false;
+        }
+        self.rechecks += 1;
+        self.turn_open = true;
+        self.unfinished = true;
+        self.idle_since = None;
+        true
     }
 
     /// Whether an idle session is not to be believed yet: its turn began a moment ago, which the session
@@ -212,6 +238,12 @@ mod tests {
         watch.turn_began();
         watch.turn_ended();
         assert!(!watch.is_settling(at(7_000)), "a turn that ended well holds nothing up");
+        watch.turn_runs();
+        assert!(watch.is_settling(at(7_100)), "the hub heard of the next one first");
+        watch.seen(idle(), at(7_200));
+        watch.turn_runs();
+        watch.seen(idle(), at(8_800));
+        assert!(!watch.is_settling(at(8_800)), "that is no other turn");
     }
 
     #[test]
@@ -253,6 +285,27 @@ mod tests {
         watch.seen(look(Status::Busy, Gate::Turn), at(11_000));
         assert!(!watch.seen(idle(), at(12_000)).check_turns);
         assert!(watch.seen(idle(), at(13_500)).check_turns);
+    }
+
+    /// The row of a refused prompt may be later than the look for it.
+    #[test]
+    fn a_turn_without_evidence_is_checked_again_but_not_for_ever() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut watch = Watch::new();
+        watch.turn_began();
+        watch.seen(idle(), start);
+        for round in 1..=u64::from(MAX_RECHECKS) {
+            assert!(watch.seen(idle(), at(round * 2_000)).check_turns);
+            assert!(watch.check_again());
+            assert!(watch.is_settling(at(round * 2_000)));
+            assert!(!watch.seen(idle(), at(round * 2_000 + 100)).check_turns);
+        }
+        assert!(watch.seen(idle(), at(60_000)).check_turns);
+        assert!(!watch.check_again());
+        assert!(!watch.is_settling(at(60_000)));
+        watch.turn_began();
+        assert!(watch.check_again(), "the next turn is another");
     }
 
     #[test]

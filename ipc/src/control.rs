@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 pub const CONTROL_FD: i32 = 3;
 /// Fd of the lifeline: its end of file means that the supervisor is gone.
 pub const LIFELINE_FD: i32 = 4;
-/// Fd to which a worker writes one byte when its event loop runs.
+/// Fd to which a worker writes one byte when its event loop runs, and one after each
+/// [`ToWorker::Ping`]. A pipe of its own: a socket's writer is woken once more when it is read.
 pub const READY_FD: i32 = 5;
 /// Fd of the first listener; the others follow in the order of [`Start::listeners`].
 pub const FIRST_LISTENER_FD: i32 = 6;
@@ -30,7 +31,7 @@ pub struct Start {
     pub program: String,
     /// What the inherited listeners are, in fd order: `tcp`, `http`, `hub`, `agents`, `mcp`.
     pub listeners: Vec<String>,
-    /// Seconds between heartbeats.
+    /// Seconds between two [`ToWorker::Ping`]s.
     pub heartbeat_s: u32,
     /// The configuration.
     pub config: Config,
@@ -53,6 +54,11 @@ pub enum ToWorker {
         /// All of them.
         workers: Vec<WorkerStatus>,
     },
+    /// Write a byte to [`READY_FD`] when the loop that does the work has come round.
+    Ping {
+        /// Counted up.
+        turn: u64,
+    },
     /// Finish what is in hand and exit.
     Drain {
         /// How long there is.
@@ -67,7 +73,7 @@ pub enum ToWorker {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "t", rename_all = "snake_case")]
 pub enum FromWorker {
-    /// The loop that does the work has come round.
+    /// The loop that does the work has come round; so says a worker that keeps the time itself.
     Heartbeat {
         /// Counted up.
         turn: u64,

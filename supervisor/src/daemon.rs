@@ -6,7 +6,7 @@ use crate::{
     board::Board,
     config::{self, ConfigError},
     control::{self, Control},
-    fds,
+    fds, health,
     keeper::{COMMANDS, Held, Keeper, Socket},
     lock::{self, Lock, LockError},
     logs::Logs,
@@ -102,6 +102,8 @@ pub(crate) struct Shared {
     config_error: Mutex<Option<String>>,
     /// The workers' states.
     pub(crate) board: Board,
+    /// Counted up whenever every worker is asked for a heartbeat.
+    pub(crate) beat: watch::Sender<u64>,
     /// Agents that need an MCP worker.
     pub(crate) mcp_agents: watch::Sender<Vec<AgentName>>,
     /// Agents in whose name a headless run works, whether or not they run themselves.
@@ -257,6 +259,7 @@ impl Daemon {
             config: watch::Sender::new(config),
             config_error: Mutex::new(None),
             board: Board::new(),
+            beat: watch::Sender::new(0),
             mcp_agents: watch::Sender::new(Vec::new()),
             mcp_runs: watch::Sender::new(Vec::new()),
             tcp: address,
@@ -309,6 +312,7 @@ impl Daemon {
         self.want(WorkerName::Tasks);
         self.want(WorkerName::Transcribe);
         let watching = tokio::spawn(config::watch::run(self.shared()));
+        let beating = tokio::spawn(health::ask(self.shared.beat.clone()));
         let mut mcp_agents = self.shared.mcp_agents.subscribe();
         let mut mcp_runs = self.shared.mcp_runs.subscribe();
         loop {
@@ -334,6 +338,7 @@ impl Daemon {
             }
         }
         watching.abort();
+        beating.abort();
         self.shut_down().await;
         serving.cancel();
         tracing::info!("supervisor ends");

@@ -1,14 +1,18 @@
 //! The heartbeat ladder of a ready worker, as a pure value: late is logged, missed ends the worker.
 //! It must not signal anything itself.
 //!
+//! All workers are asked at one moment. A worker that kept the time itself would wake several times a
+//! beat for its timer alone, and each beat would wake the supervisor.
+//!
 //! A beat is only as old as the time this process has been running: when the supervisor itself did not
 //! run for a while (the machine was suspended, the process was stopped), the beats that it did not
 //! read are no fault of the worker, and the ladder starts again from now.
 
 use crate::policy::Moment;
 use std::time::Duration;
+use tokio::{sync::watch, time::MissedTickBehavior};
 
-/// Seconds between beats, as workers are told.
+/// Seconds between beats.
 pub(crate) const EVERY_S: u32 = 5;
 /// A beat older than this is worth a log line: one was missed.
 pub(crate) const LATE: Duration = Duration::from_secs(11);
@@ -16,6 +20,17 @@ pub(crate) const LATE: Duration = Duration::from_secs(11);
 pub(crate) const MISSED: Duration = Duration::from_secs(20);
 /// A timer that comes this late means that the supervisor did not run.
 pub(crate) const JUMP: Duration = Duration::from_secs(2);
+
+/// Asks for a heartbeat from time to time, for ever.
+pub(crate) async fn ask(beat: watch::Sender<u64>) {
+    let mut every = tokio::time::interval(Duration::from_secs(u64::from(EVERY_S)));
+    // After a suspended machine's sleep one beat is enough.
+    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        every.tick().await;
+        beat.send_modify(|turn| *turn += 1);
+    }
+}
 
 /// What a look at the ladder says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

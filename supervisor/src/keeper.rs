@@ -246,7 +246,7 @@ impl Keeper {
     fn spawn(&self, generation: Generation) -> io::Result<Process> {
         let listeners = self.listeners.iter().map(Held::duplicate).collect::<io::Result<Vec<_>>>()?;
         let args = ["worker".into(), self.name.kind().into()];
-        let Spawned { child, control, ready, stderr } =
+        let Spawned { child, control, mut ready, stderr } =
             self.shared.spawner.spawn(&args, generation, listeners)?;
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).map(Pid::from_raw);
         let pid = pid.ok_or_else(|| io::Error::other("the process has no id"))?;
@@ -254,6 +254,7 @@ impl Keeper {
         let told = Told {
             config: self.shared.config.subscribe(),
             workers: self.name.is_told_about_workers().then(|| self.shared.board.watch()),
+            beat: self.shared.beat.subscribe(),
             drain: drained,
         };
         let says = Says {
@@ -267,9 +268,12 @@ impl Keeper {
         let conversation = tokio::spawn(link::converse(control, self.start(generation), told, says));
         let events = self.said.clone();
         let readiness = tokio::spawn(async move {
-            if ready::wait(ready).await {
-                // The keeper is gone only when the process is.
-                let _ = events.send((generation, Event::Ready)).await;
+            let mut says = ready::wait(&mut ready).await.then_some(Event::Ready);
+            while let Some(event) = says {
+                if events.send((generation, event)).await.is_err() {
+                    return;
+                }
+                says = ready::beat(&mut ready).await.then_some(Event::Heartbeat);
             }
         });
         let stderr = tokio::spawn(stderr::drain(stderr, self.shared.logs.clone(), self.log.clone()));

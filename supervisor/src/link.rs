@@ -25,6 +25,8 @@ pub(crate) struct Told {
     pub(crate) config: watch::Receiver<Config>,
     /// The state of all workers, for those that are told.
     pub(crate) workers: Option<watch::Receiver<Entries>>,
+    /// Counted up whenever it is asked for a heartbeat.
+    pub(crate) beat: watch::Receiver<u64>,
     /// Set once, when it should drain.
     pub(crate) drain: watch::Receiver<Option<Duration>>,
 }
@@ -120,6 +122,7 @@ async fn tell(mut writer: OwnedWriteHalf, mut told: Told) {
     }
     // The configuration of the start is the one it has.
     told.config.mark_unchanged();
+    told.beat.mark_unchanged();
     loop {
         let frame = tokio::select! {
             changed = told.drain.changed() => match (changed, *told.drain.borrow_and_update()) {
@@ -128,6 +131,10 @@ async fn tell(mut writer: OwnedWriteHalf, mut told: Told) {
                 }
                 (Ok(()), None) => continue,
                 (Err(_), _) => return,
+            },
+            changed = told.beat.changed() => match changed {
+                Ok(()) => ToWorker::Ping { turn: *told.beat.borrow_and_update() },
+                Err(_) => return,
             },
             changed = told.config.changed() => match changed {
                 Ok(()) => ToWorker::Config { config: Box::new(told.config.borrow_and_update().clone()) },

@@ -16,6 +16,7 @@ struct Worker {
     events: mpsc::Receiver<(Generation, Event)>,
     config: watch::Sender<Config>,
     drain: watch::Sender<Option<Duration>>,
+    beat: watch::Sender<u64>,
     mcp_agents: watch::Sender<Vec<AgentName>>,
     board: Board,
 }
@@ -39,12 +40,13 @@ fn begin() -> Worker {
     let (said, events) = mpsc::channel(8);
     let (config, configs) = watch::channel(Config::default());
     let (drain, drained) = watch::channel(None);
+    let beat = watch::Sender::new(0);
     let mcp_agents = watch::Sender::new(Vec::new());
     let board = Board::new();
-    let told = Told { config: configs, workers: Some(board.watch()), drain: drained };
+    let told = Told { config: configs, workers: Some(board.watch()), beat: beat.subscribe(), drain: drained };
     let says = Says { events: said, mcp_agents: Some(mcp_agents.clone()) };
     tokio::spawn(converse(ours, start(), told, says));
-    Worker { socket: theirs, events, config, drain, mcp_agents, board }
+    Worker { socket: theirs, events, config, drain, beat, mcp_agents, board }
 }
 
 impl Worker {
@@ -77,6 +79,8 @@ async fn a_worker_is_greeted_and_told_what_changes() {
     assert_eq!(worker.hears().await, ToWorker::Start(Box::new(start())));
     assert_eq!(worker.hears().await, ToWorker::Workers { workers: Vec::new() });
 
+    worker.beat.send_modify(|turn| *turn += 1);
+    assert_eq!(worker.hears().await, ToWorker::Ping { turn: 1 });
     worker.says(&FromWorker::Heartbeat { turn: 1 }).await;
     worker.says(&FromWorker::Unknown).await;
     worker.says(&FromWorker::McpAgents { agents: vec!["a".parse().unwrap()] }).await;

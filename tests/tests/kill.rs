@@ -250,3 +250,25 @@ async fn ctrl_c_leaves_the_agents() -> Result<()> {
     ensure!(leo.tmux.pane_pid(PANE)? == agent);
     Ok(())
 }
+
+/// A worker that stands still is replaced when its heartbeats stay away, and only that one: the others
+/// have been asked as often, and have answered.
+#[tokio::test]
+async fn a_worker_that_stands_still_is_replaced_and_the_others_stay() -> Result<()> {
+    let leo = Leo::with_demo().await?;
+    leo.agent_idle(AGENT).await?;
+    let workers = |status: leo_ipc::control::SupervisorStatus| {
+        status.workers.into_iter().map(|w| (w.name, w.pid)).collect::<Vec<_>>()
+    };
+    let before = workers(leo.status().await?);
+    ensure!(before.len() >= 7, "{before:?}");
+    let still = leo.worker_pid("reminders").await?;
+    procs::signal(still, Signal::SIGSTOP);
+    leo.worker_replaced("reminders", still).await.with_context(|| leo.log())?;
+    ensure!(leo.log().contains("the heartbeat is late"), "it was said first: {}", leo.log());
+    let others = |all: Vec<(String, Option<u32>)>| {
+        all.into_iter().filter(|(name, _)| name != "reminders").collect::<Vec<_>>()
+    };
+    ensure!(others(before) == others(workers(leo.status().await?)), "{}", leo.log());
+    Ok(())
+}

@@ -481,6 +481,7 @@ fn workers() -> Vec<Golden> {
         to("to_worker.config", json!({"t": "config", "config": whole_config()})),
         to("to_worker.config.least", json!({"t": "config", "config": {}})),
         to("to_worker.workers", json!({"t": "workers", "workers": [worker_status()]})),
+        to("to_worker.ping", json!({"t": "ping", "turn": 7})),
         to("to_worker.drain", json!({"t": "drain", "within_ms": 5000})),
         from("from_worker.heartbeat", json!({"t": "heartbeat", "turn": 9})),
         from("from_worker.extend_start", json!({"t": "extend_start", "ms": 1000, "why": "migration"})),

@@ -57,7 +57,7 @@ pub(crate) async fn run() -> Result<()> {
 }
 
 async fn measure(leo: &Leo, hub: &Client<HubRequest>) -> Result<()> {
-    let bare = bare_loop(&leo.home.state().join("bare.db"))?;
+    let (bare, bare_times) = bare_loop(&leo.home.state().join("bare.db"))?;
     let text = "x".repeat(TEXT);
     let by_socket = |prefix: &'static str| {
         let (hub, text) = (hub.clone(), text.clone());
@@ -90,7 +90,10 @@ async fn measure(leo: &Leo, hub: &Client<HubRequest>) -> Result<()> {
         }
     })
     .await?;
-    say(&format!("  bare group-commit loop:     {bare:8.0} rows/s"));
+    say(&format!(
+        "  bare group-commit loop:     {bare:8.0} rows/s; at half that rate: {}",
+        bare_times.show()
+    ));
     say(&format!(
         "  hub by its own socket:      {by_ipc:8.0} messages/s ({:.0} % of bare), {}",
         by_ipc / bare * 100.0,
@@ -156,14 +159,17 @@ where
     Ok(Samples::new(times))
 }
 
+/// A row to write: when it was asked for, and whom to tell.
+type Row = (Instant, Option<mpsc::SyncSender<()>>);
+
 /// One table, one row a writer and commit, as many writers as the load has: what the disk and SQLite
-/// allow with nothing around them.
-fn bare_loop(path: &std::path::Path) -> Result<f64> {
+/// allow with nothing around them. Rows a second, and the times at half that rate.
+fn bare_loop(path: &std::path::Path) -> Result<(f64, Samples)> {
     let mut db = rusqlite::Connection::open(path)?;
     db.execute_batch(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; CREATE TABLE rows (id INTEGER PRIMARY KEY, text TEXT)",
     )?;
-    let (ask, asked) = mpsc::sync_channel::<mpsc::SyncSender<()>>(WRITERS);
+    let (ask, asked) = mpsc::sync_channel(WRITERS);
     let start = Instant::now();
     let writers: Vec<_> = (0..WRITERS)
         .map(|_| {
@@ -171,7 +177,7 @@ fn bare_loop(path: &std::path::Path) -> Result<f64> {
             std::thread::spawn(move || {
                 for _ in 0..MESSAGES / WRITERS {
                     let (done, wait) = mpsc::sync_channel(1);
-                    if ask.send(done).is_err() || wait.recv().is_err() {
+                    if ask.send((Instant::now(), Some(done))).is_err() || wait.recv().is_err() {
                         return;
                     }
                 }
@@ -179,7 +185,32 @@ fn bare_loop(path: &std::path::Path) -> Result<f64> {
         })
         .collect();
     drop(ask);
+    commit_groups(&mut db, &asked)?;
+    for writer in writers {
+        let _ = writer.join();
+    }
+    let rate = MESSAGES as f64 / start.elapsed().as_secs_f64();
+
+    let (ask, asked) = mpsc::sync_channel(MESSAGES);
+    let pace = std::thread::spawn(move || {
+        let start = Instant::now();
+        for n in 0..MESSAGES / 2 {
+            let due = start + Duration::from_secs_f64(n as f64 / (rate / 2.0));
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            if ask.send((Instant::now(), None)).is_err() {
+                return;
+            }
+        }
+    });
+    let times = commit_groups(&mut db, &asked)?;
+    let _ = pace.join();
+    Ok((rate, Samples::new(times)))
+}
+
+/// Writes rows until nobody asks any more, all that wait in one commit.
+fn commit_groups(db: &mut rusqlite::Connection, asked: &mpsc::Receiver<Row>) -> Result<Vec<Duration>> {
     let text = "x".repeat(TEXT);
+    let mut times = Vec::new();
     while let Ok(first) = asked.recv() {
         let tx = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
         let mut waiting = vec![first];
@@ -188,12 +219,12 @@ fn bare_loop(path: &std::path::Path) -> Result<f64> {
             tx.prepare_cached("INSERT INTO rows (text) VALUES (?1)")?.execute([&text])?;
         }
         tx.commit()?;
-        for done in waiting {
-            let _ = done.send(());
+        for (since, done) in waiting {
+            times.push(since.elapsed());
+            if let Some(done) = done {
+                let _ = done.send(());
+            }
         }
     }
-    for writer in writers {
-        let _ = writer.join();
-    }
-    Ok(MESSAGES as f64 / start.elapsed().as_secs_f64())
+    Ok(times)
 }

@@ -23,6 +23,16 @@ struct Usage {
     pss: u64,
 }
 
+/// One process at one moment.
+#[derive(Debug, Clone, Default)]
+struct Process {
+    name: &'static str,
+    ticks: u64,
+    pss: u64,
+    /// The wake-ups of each thread: those of one that ends meanwhile must not be taken off the others'.
+    wakes: BTreeMap<String, u64>,
+}
+
 pub(crate) async fn run() -> Result<()> {
     say(&format!("idle: P9, {AGENTS} agents with nothing to do, {} s", WATCHED.as_secs()));
     if !cfg!(target_os = "linux") {
@@ -43,15 +53,18 @@ pub(crate) async fn run() -> Result<()> {
     let seconds = WATCHED.as_secs_f64();
     let mut totals: BTreeMap<&str, Usage> = BTreeMap::new();
     let mut all = Usage::default();
-    for (pid, (name, now)) in &after {
-        let (_, then) = before.get(pid).copied().unwrap_or_default();
+    for (pid, now) in &after {
+        let then = before.get(pid).cloned().unwrap_or_default();
+        let woken = |(thread, wakes): (&String, &u64)| {
+            wakes.saturating_sub(then.wakes.get(thread).copied().unwrap_or_default())
+        };
         let used = Usage {
             ticks: now.ticks.saturating_sub(then.ticks),
-            wakes: now.wakes.saturating_sub(then.wakes),
+            wakes: now.wakes.iter().map(woken).sum(),
             pss: now.pss,
         };
-        let mut sums = vec![totals.entry(*name).or_default()];
-        if *name != "demo agent" {
+        let mut sums = vec![totals.entry(now.name).or_default()];
+        if now.name != "demo agent" {
             sums.push(&mut all);
         }
         for sum in sums {
@@ -77,8 +90,8 @@ fn line(name: &str, used: Usage, seconds: f64) -> String {
     )
 }
 
-/// The usage of each process of this home, with its name.
-fn usage(leo: &Leo) -> Result<BTreeMap<i32, (&'static str, Usage)>> {
+/// Each process of this home.
+fn usage(leo: &Leo) -> Result<BTreeMap<i32, Process>> {
     let supervisor = leo.supervisor_pid()?;
     let server: i32 = leo.tmux.text(&["display-message", "-p", "#{pid}"])?.trim().parse()?;
     let all = procs::list()?;
@@ -94,7 +107,8 @@ fn usage(leo: &Leo) -> Result<BTreeMap<i32, (&'static str, Usage)>> {
     let mut usages = BTreeMap::new();
     for pid in below(supervisor).into_iter().chain(below(server)) {
         let Some(process) = all.iter().find(|p| p.pid == pid) else { continue };
-        usages.insert(pid, (name_of(&process.command), read(pid).unwrap_or_default()));
+        let read = read(pid).unwrap_or_default();
+        usages.insert(pid, Process { name: name_of(&process.command), ..read });
     }
     Ok(usages)
 }
@@ -109,18 +123,19 @@ fn name_of(command: &str) -> &'static str {
     }
 }
 
-fn read(pid: i32) -> Result<Usage> {
+fn read(pid: i32) -> Result<Process> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // The name, in brackets, may hold anything.
     let (_, rest) = stat.rsplit_once(')').context("a process's status")?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
     let field = |n: usize| fields.get(n).and_then(|f| f.parse::<u64>().ok()).unwrap_or_default();
-    let mut wakes = 0;
+    let mut wakes = BTreeMap::new();
     for task in std::fs::read_dir(format!("/proc/{pid}/task"))?.flatten() {
-        wakes += number(&task.path().join("status"), "voluntary_ctxt_switches:")?;
+        let thread = task.file_name().to_string_lossy().into_owned();
+        wakes.insert(thread, number(&task.path().join("status"), "voluntary_ctxt_switches:")?);
     }
     let pss = number(format!("/proc/{pid}/smaps_rollup").as_ref(), "Pss:")?;
-    Ok(Usage { ticks: field(11) + field(12), wakes, pss })
+    Ok(Process { ticks: field(11) + field(12), wakes, pss, ..Process::default() })
 }
 
 fn number(path: &std::path::Path, label: &str) -> Result<u64> {

@@ -1,6 +1,10 @@
-//! What the hub and the configuration say, brought to the fleet.
+//! What the hub, the configuration and the system say, brought to the fleet.
 
-use crate::{agent::Command, fleet::Event, hub::Hub};
+use crate::{
+    agent::{Command, Shared},
+    fleet::Event,
+    hub::Hub,
+};
 use leo_ipc::{
     AgentName,
     agent::{ListAgents, PutAgent, Source, Wake, WatchAgents},
@@ -8,7 +12,7 @@ use leo_ipc::{
     config::Config,
     hub::HubRequest,
 };
-use std::time::Duration;
+use std::{io, sync::Arc, thread, time::Duration};
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// Time to start the stream, connections that fail included.
@@ -16,6 +20,24 @@ const SUBSCRIBE: Duration = Duration::from_secs(5);
 
 /// Pause before subscribing again: a hub that is being replaced is back within milliseconds.
 const AGAIN: Duration = Duration::from_millis(50);
+
+/// How often the processes in our panes are looked at.
+const PID_LOOK: Duration = Duration::from_secs(1);
+
+/// Looks for ever whether the agents' processes are still there. In a thread of its own: a timer of the
+/// runtime wakes it two or three times a second where this wakes once.
+pub(crate) fn watch_processes(shared: Arc<Shared>, fleet: mpsc::Sender<Event>) -> io::Result<()> {
+    let look = move || {
+        while !fleet.is_closed() {
+            thread::sleep(PID_LOOK);
+            let gone = shared.pids.gone();
+            if !gone.is_empty() && fleet.blocking_send(Event::Gone(gone)).is_err() {
+                return;
+            }
+        }
+    };
+    thread::Builder::new().name("processes".to_owned()).spawn(look).map(drop)
+}
 
 /// Follows the hub for ever. `watching` is a client of its own, so that its stream never holds calls
 /// back.

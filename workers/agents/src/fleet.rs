@@ -18,13 +18,6 @@ use tokio::{
     task::JoinSet,
 };
 
-/// How often the processes in our panes are looked at.
-const PID_LOOK: Duration = Duration::from_secs(1);
-
-/// Every so many looks tmux is asked as well: a process's number may have passed to another, and one
-/// that tmux has not collected looks alive.
-const PANE_LOOK_EVERY: u32 = 5;
-
 /// Pause before the task of an agent is started again after a bug ended it.
 const TASK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -41,6 +34,8 @@ pub(crate) enum Event {
     Receipt(AgentName, Receipt),
     /// A person asks something of an agent.
     Command(AgentName, Command),
+    /// The processes of these agents are gone.
+    Gone(Vec<AgentName>),
     /// The heartbeat comes round.
     Ping(oneshot::Sender<()>),
 }
@@ -78,9 +73,6 @@ impl Fleet {
 
     /// Serves until `events` ends. It never waits for the hub or tmux, so its heartbeat is honest.
     pub(crate) async fn run(mut self, mut events: mpsc::Receiver<Event>, mut told: mpsc::Receiver<Told>) {
-        let mut look = tokio::time::interval(PID_LOOK);
-        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut looks = 0u32;
         let Some(mut panes) = self.seen_panes.take() else { return };
         loop {
             tokio::select! {
@@ -95,22 +87,25 @@ impl Fleet {
                 }
                 Some(told) = told.recv() => self.told(told).await,
                 Some(ended) = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => self.ended(ended),
-                _ = look.tick() => {
-                    looks = looks.wrapping_add(1);
-                    for name in self.shared.pids.gone() {
-                        self.mail(&name, Mail::PaneGone);
-                    }
-                    if looks.is_multiple_of(PANE_LOOK_EVERY) && !self.shared.pids.is_empty() {
-                        tokio::spawn(ask_tmux(self.shared.clone(), self.panes.clone()));
-                    }
-                }
             }
         }
     }
 
     fn handle(&mut self, event: Event) {
         match event {
-            Event::Ping(pong) => drop(pong.send(())),
+            Event::Ping(pong) => {
+                let _ = pong.send(());
+                // A process's number may have passed to another, and one that tmux has not collected
+                // looks alive: so tmux is asked as well, now and then.
+                if !self.shared.pids.is_empty() {
+                    tokio::spawn(ask_tmux(self.shared.clone(), self.panes.clone()));
+                }
+            }
+            Event::Gone(names) => {
+                for name in &names {
+                    self.mail(name, Mail::PaneGone);
+                }
+            }
             Event::Agents(names) => {
                 for name in &names {
                     self.ensure(name);

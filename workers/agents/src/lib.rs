@@ -63,6 +63,8 @@ async fn run(mut worker: Worker) -> Result<(), WorkerError> {
     });
     let links = shared.links.clone();
     let inboxes = shared.inboxes.clone();
+    feed::watch_processes(shared.clone(), events_tx.clone())
+        .map_err(|e| WorkerError::Failure(format!("no thread that looks at processes: {e}")))?;
     let fleet = tokio::spawn(Fleet::new(shared, worker.supervisor()).run(events, told));
     tokio::spawn(feed::follow_hub(worker.hub(), hub.clone(), events_tx.clone()));
     tokio::spawn(feed::follow_config(worker.config(), hub, events_tx.clone()));

@@ -44,13 +44,16 @@ use crate::{
 use leo_ipc::{ExitCode, MessageId, Time, config::Config, paths::Home, server};
 use leo_runtime::{Threads, Worker, WorkerError};
 use rusqlite::OptionalExtension;
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// Threads for decoding, reading and streaming; the writer has its own.
 const THREADS: usize = 2;
 
-/// How often spooled hook events are looked for when no hook brings them along.
-const SPOOL_EVERY: Duration = Duration::from_secs(2);
+/// Pause before the clock of asks is read again when it could not be.
+const CLOCK_AGAIN: Duration = Duration::from_secs(2);
 
 /// How often old events and hook keys are deleted.
 const PRUNE_EVERY: Duration = Duration::from_secs(300);
@@ -71,7 +74,7 @@ async fn run(mut worker: Worker) -> Result<(), WorkerError> {
     let detached = hub.writer.run(ask::permission::all_detached).await;
     detached.map_err(|fault| WorkerError::Failure(fault.message))?;
     tokio::spawn(keep_time(hub.clone()));
-    tokio::spawn(upkeep(hub.clone()));
+    tokio::spawn(upkeep(hub.clone(), worker.beats()));
     tokio::spawn(report_workers(hub.clone(), worker.workers()));
     let writer = hub.writer.clone();
     worker.ready(move || {
@@ -157,7 +160,7 @@ async fn keep_time(hub: Hub) {
         let woken = match look {
             Ok(Some(pause)) => tokio::time::timeout(pause, changed.changed()).await.unwrap_or(Ok(())),
             Ok(None) => changed.changed().await,
-            Err(_) => tokio::time::timeout(SPOOL_EVERY, changed.changed()).await.unwrap_or(Ok(())),
+            Err(_) => tokio::time::timeout(CLOCK_AGAIN, changed.changed()).await.unwrap_or(Ok(())),
         };
         if woken.is_err() {
             return;
@@ -165,16 +168,15 @@ async fn keep_time(hub: Hub) {
     }
 }
 
-async fn upkeep(hub: Hub) {
-    let mut since_prune = PRUNE_EVERY;
-    loop {
-        tokio::time::sleep(SPOOL_EVERY).await;
+/// Looks at each heartbeat for spooled hook events that no hook brings along, and deletes what is old.
+async fn upkeep(hub: Hub, mut beats: tokio::sync::watch::Receiver<u64>) {
+    let mut pruned: Option<Instant> = None;
+    while beats.changed().await.is_ok() {
         if hub.home.spool().exists() {
             hub.drain_spool().await;
         }
-        since_prune += SPOOL_EVERY;
-        if since_prune >= PRUNE_EVERY {
-            since_prune = Duration::ZERO;
+        if pruned.is_none_or(|at| at.elapsed() >= PRUNE_EVERY) {
+            pruned = Some(Instant::now());
             let mut more = hub.writer.run(hook::prune).await.map(|()| true);
             while matches!(more, Ok(true)) {
                 more = hub.writer.run(|tx| journal::prune(tx.db, tx.now.millis())).await;

@@ -1,7 +1,7 @@
 //! The inherited descriptors. The only `unsafe` of the workers: a number becomes an owner, once.
 
 use leo_ipc::control::{CONTROL_FD, FIRST_LISTENER_FD, LIFELINE_FD, READY_FD};
-use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use std::{
     fs::File,
     io,
@@ -35,7 +35,10 @@ pub(crate) fn take() -> io::Result<Inherited> {
     }
     let control = UnixStream::from(own(CONTROL_FD)?);
     control.set_nonblocking(true)?;
-    Ok(Inherited { control, lifeline: File::from(own(LIFELINE_FD)?), ready: File::from(own(READY_FD)?) })
+    let ready = own(READY_FD)?;
+    // A heartbeat must never wait for the supervisor.
+    fcntl(ready.as_fd(), FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+    Ok(Inherited { control, lifeline: File::from(own(LIFELINE_FD)?), ready: File::from(ready) })
 }
 
 impl Inherited {

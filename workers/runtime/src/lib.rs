@@ -90,6 +90,8 @@ pub struct Worker {
     pub drain: CancellationToken,
     config: watch::Receiver<Config>,
     workers: watch::Receiver<Vec<WorkerStatus>>,
+    /// Changes whenever the supervisor asks for a heartbeat.
+    beat: watch::Receiver<u64>,
     out: mpsc::Sender<FromWorker>,
     listeners: HashMap<String, OwnedFd>,
     ready: Option<std::fs::File>,
@@ -153,15 +155,17 @@ where
     let drain = CancellationToken::new();
     let (config_tx, config) = watch::channel(start.config.clone());
     let (workers_tx, workers) = watch::channel(Vec::new());
+    let (beat_tx, beat) = watch::channel(0);
     let (out, outbox) = mpsc::channel(OUTBOX);
-    tokio::spawn(listen(reader, config_tx, workers_tx, drain.clone()));
+    tokio::spawn(listen(reader, config_tx, workers_tx, beat_tx, drain.clone()));
     tokio::spawn(report(writer, outbox));
     tokio::spawn(drain_on_term(drain.clone()));
 
     let home = Home::at(PathBuf::from(&start.home))?;
     tracing::info!(worker = start.worker, generation = start.generation.0, "worker starts");
     let fatal = out.clone();
-    let worker = Worker { start, home, drain, config, workers, out, listeners, ready: Some(inherited.ready) };
+    let worker =
+        Worker { start, home, drain, config, workers, beat, out, listeners, ready: Some(inherited.ready) };
     let result = main(worker).await;
     if let Err(e) = &result {
         let reason =
@@ -190,6 +194,7 @@ async fn listen(
     mut reader: OwnedReadHalf,
     config: watch::Sender<Config>,
     workers: watch::Sender<Vec<WorkerStatus>>,
+    beat: watch::Sender<u64>,
     drain: CancellationToken,
 ) {
     loop {
@@ -205,6 +210,9 @@ async fn listen(
             }
             Ok(ToWorker::Workers { workers: new }) => {
                 workers.send_replace(new);
+            }
+            Ok(ToWorker::Ping { turn }) => {
+                beat.send_replace(turn);
             }
             Ok(ToWorker::Drain { within_ms }) => drain_within(&drain, Duration::from_millis(within_ms)),
             Ok(ToWorker::Start(_) | ToWorker::Unknown) => {}
@@ -285,6 +293,12 @@ impl Worker {
         self.config.clone()
     }
 
+    /// Changes every few seconds, whenever the supervisor asks for a heartbeat: for what is to be looked
+    /// after now and then, without a timer of its own.
+    pub fn beats(&self) -> watch::Receiver<u64> {
+        self.beat.clone()
+    }
+
     /// The state of all workers (hub and http only).
     pub fn workers(&self) -> watch::Receiver<Vec<WorkerStatus>> {
         self.workers.clone()
@@ -310,7 +324,7 @@ impl Worker {
         self.out.clone()
     }
 
-    /// Says that the worker is ready, and beats from now on: `probe` goes through the loop that does
+    /// Says that the worker is ready, and beats from now on when it is asked to: `probe` goes through the loop that does
     /// the work and returns when it came round, so that a deadlock looks like one.
     ///
     /// # Errors
@@ -320,19 +334,16 @@ impl Worker {
         P: Fn() -> Fut + Send + 'static,
         Fut: Future<Output = ()> + Send + 'static,
     {
-        if let Some(mut pipe) = self.ready.take() {
-            pipe.write_all(b"\n")
-                .map_err(|source| IpcError::Io { doing: "saying that the worker is ready", source })?;
-        }
-        let out = self.out.clone();
-        let every = Duration::from_secs(u64::from(self.start.heartbeat_s.max(1)));
+        let Some(mut pipe) = self.ready.take() else { return Ok(()) };
+        pipe.write_all(b"\n")
+            .map_err(|source| IpcError::Io { doing: "saying that the worker is ready", source })?;
+        let mut beat = self.beat.clone();
+        beat.mark_unchanged();
         tokio::spawn(async move {
-            let mut turn = 0;
-            loop {
-                tokio::time::sleep(every).await;
+            while beat.changed().await.is_ok() {
                 probe().await;
-                turn += 1;
-                if out.send(FromWorker::Heartbeat { turn }).await.is_err() {
+                // A full pipe means that the supervisor is far behind: it has beats enough to read.
+                if pipe.write_all(b".").is_err_and(|e| e.kind() != std::io::ErrorKind::WouldBlock) {
                     return;
                 }
             }

@@ -13,7 +13,12 @@ const REFUSES: &str = "if grep -q poison; then echo 'no poison here' >&2; exit 2
 /// Longer than an idle session is doubted for.
 const REFUSES_LATE: &str = "sleep 3; if grep -q poison; then echo 'no poison here' >&2; exit 2; fi";
 
-async fn refused_by_a_hook(test: &str, routes: &str, command: &str) -> Result<()> {
+/// Claude shows a long paste as a placeholder, and gives it back as one or in full.
+fn long() -> String {
+    (1..=30).fold("this is poison".to_owned(), |all, n| format!("{all}\nline {n} of it, and some words"))
+}
+
+async fn refused_by_a_hook(test: &str, routes: &str, command: &str, text: &str) -> Result<()> {
     let model = Model::start().await?;
     let Some(mut leo) = Leo::prepare_claude(&model, test)? else { return Ok(()) };
     let hook = json!({ "hooks": [{ "type": "command", "command": command }] });
@@ -26,7 +31,7 @@ async fn refused_by_a_hook(test: &str, routes: &str, command: &str) -> Result<()
     leo.agent_idle(AGENT).await?;
 
     let api = leo.api().await?;
-    let poison = api.send(AGENT, "this is poison").await?;
+    let poison = api.send(AGENT, text).await?;
     let next = api.send(AGENT, ">>say after it").await?;
     let failed = leo.message_state(AGENT, &poison, "failed").await;
     let failed = failed.with_context(|| leo.tmux.screen("=assistant:").unwrap_or_default())?;
@@ -46,20 +51,22 @@ async fn refused_by_a_hook(test: &str, routes: &str, command: &str) -> Result<()
 }
 
 macro_rules! refused {
-    ($($test:ident: $routes:literal, $command:ident;)*) => {$(
+    ($($test:ident: $routes:literal, $command:ident, $text:expr;)*) => {$(
         #[tokio::test]
         async fn $test() -> Result<()> {
-            refused_by_a_hook(stringify!($test), $routes, $command).await
+            refused_by_a_hook(stringify!($test), $routes, $command, $text).await
         }
     )*};
 }
 
 refused! {
-    what_a_hook_refuses_fails_by_all_routes: "bridge, inbox, paste", REFUSES;
-    what_a_hook_refuses_fails_by_the_bridge: "bridge", REFUSES;
-    what_a_hook_refuses_fails_by_the_inbox: "inbox", REFUSES;
-    what_a_hook_refuses_fails_by_paste: "paste", REFUSES;
-    what_a_hook_refuses_late_fails_by_all_routes: "bridge, inbox, paste", REFUSES_LATE;
-    what_a_hook_refuses_late_fails_by_the_inbox: "inbox", REFUSES_LATE;
-    what_a_hook_refuses_late_fails_by_paste: "paste", REFUSES_LATE;
+    what_a_hook_refuses_fails_by_all_routes: "bridge, inbox, paste", REFUSES, "this is poison";
+    what_a_hook_refuses_fails_by_the_bridge: "bridge", REFUSES, "this is poison";
+    what_a_hook_refuses_fails_by_the_inbox: "inbox", REFUSES, "this is poison";
+    what_a_hook_refuses_fails_by_paste: "paste", REFUSES, "this is poison";
+    what_a_hook_refuses_late_fails_by_all_routes: "bridge, inbox, paste", REFUSES_LATE, "this is poison";
+    what_a_hook_refuses_late_fails_by_the_inbox: "inbox", REFUSES_LATE, "this is poison";
+    what_a_hook_refuses_late_fails_by_paste: "paste", REFUSES_LATE, "this is poison";
+    what_a_hook_refuses_of_many_lines_fails_by_all_routes: "bridge, inbox, paste", REFUSES, &long();
+    what_a_hook_refuses_of_many_lines_fails_by_paste: "paste", REFUSES, &long();
 }

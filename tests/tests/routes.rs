@@ -6,7 +6,7 @@ use leo_tests::{Api, Leo, leo::CLAUDE, model::Model, procs, wait_for};
 use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const AGENT: &str = "assistant";
 const PANE: &str = "=assistant:";
@@ -371,6 +371,37 @@ async fn a_second_yes_is_no_repetition() -> Result<()> {
         bed.leo.agent_idle(AGENT).await?;
     }
     ensure!(bed.model.times_read("[Leo Chat] yes") == 2, "both were read");
+    Ok(())
+}
+
+/// Claude takes some thirty messages at once and drops what comes faster than one in two seconds. What it
+/// dropped once waited for as long as it takes the same text for the same message, 35 s.
+#[tokio::test]
+async fn what_the_inbox_drops_of_a_burst_comes_soon_after() -> Result<()> {
+    const BURST: usize = 38;
+    let test = "what_the_inbox_drops_of_a_burst_comes_soon_after";
+    let Some(Bed { leo, model, .. }) = bed(test, "inbox").await? else { return Ok(()) };
+    let api = leo.api().await?;
+    let mut sent = Vec::new();
+    for n in 0..BURST {
+        sent.push(api.send(AGENT, &format!(">>say number {n:02}")).await?);
+    }
+    let began = Instant::now();
+    let (mut last, mut longest) = (began, Duration::ZERO);
+    for (n, id) in sent.iter().enumerate() {
+        ensure!(leo.reply(AGENT, id).await?.trim() == format!("number {n:02}"));
+        longest = longest.max(last.elapsed());
+        last = Instant::now();
+    }
+    ensure!(longest < Duration::from_secs(20), "{longest:?} between two answers");
+    let mut attempts = 0;
+    for (n, id) in sent.iter().enumerate() {
+        ensure!(model.times_read(&format!(">>say number {n:02}")) == 1, "{n}: not once");
+        attempts += api.message(AGENT, id).await?["delivery"]["attempts"].as_u64().unwrap_or_default();
+    }
+    // A machine that is slower than the limit never meets it.
+    let fast = began.elapsed() < Duration::from_secs(30);
+    ensure!(!fast || attempts > BURST as u64, "the burst was to be too fast: {attempts} attempts");
     Ok(())
 }
 

@@ -28,6 +28,10 @@ const MAX_LINE: usize = 900 * 1024;
 /// Within this time Claude drops a message with the text of an earlier one (measured: 13 s yes, 40 s no).
 pub(crate) const SAME_TEXT: Duration = Duration::from_secs(35);
 
+/// Claude takes some 30 messages at once and one every two seconds after that, and drops the others
+/// (measured). After this time it takes one again.
+pub(crate) const AFTER_TOO_MANY: Duration = Duration::from_secs(4);
+
 /// Connecting to a local socket and writing to it.
 const WITHIN: Duration = Duration::from_secs(5);
 
@@ -61,12 +65,21 @@ pub(crate) struct Receipt {
     pub(crate) orig_msg_id: String,
     /// The inbox.
     from: String,
+    /// Why it was dropped, in a word.
+    #[serde(default)]
+    drop_reason: Option<String>,
 }
 
 impl Receipt {
     /// Whether the message will never be read.
     pub(crate) fn is_final(&self) -> bool {
         matches!(self.status.as_str(), "denied" | "expired" | "dropped")
+    }
+
+    /// Whether it was dropped only because too many came before it: it may come again in a while, and is
+    /// not taken for one that was there before.
+    pub(crate) fn is_too_many(&self) -> bool {
+        self.drop_reason.as_deref() == Some("rate-limited")
     }
 }
 
@@ -207,7 +220,9 @@ mod tests {
             json!({ "status": "dropped", "orig_msg_id": "m1", "from": format!("uds:{}", inbox.display()) });
         answer.write_all(format!("{receipt}\n").as_bytes()).await.unwrap();
         match events.recv().await.unwrap() {
-            Event::Receipt(to, receipt) => assert!(to == agent && receipt.is_final()),
+            Event::Receipt(to, receipt) => {
+                assert!(to == agent && receipt.is_final() && !receipt.is_too_many());
+            }
             other => panic!("{other:?}"),
         }
         let gone = inboxes.write(&agent, Path::new("/no/such.sock"), dir.path(), 7, ("m1", "x")).await;

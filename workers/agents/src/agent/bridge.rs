@@ -9,7 +9,7 @@ use crate::{
         route::{Event, Giving, State},
     },
     harness::{Gate, Harness, Session},
-    inbox::{Inboxes, Receipt, SAME_TEXT},
+    inbox::{AFTER_TOO_MANY, Inboxes, Receipt, SAME_TEXT},
 };
 use leo_ipc::{
     LaunchId,
@@ -130,10 +130,11 @@ impl Agent {
         let again = |text: &str| {
             live.in_inbox.as_ref().is_some_and(|(last, at)| last == text && at.elapsed() < SAME_TEXT)
         };
+        let too_many = live.inbox_again.is_some_and(|at| now < at);
         let inbox = match (&session.inbox, waits.map(|delivery| as_data(&delivery.prompt))) {
             (None, _) => Inbox::Absent,
             (Some(_), Some(text)) if !Inboxes::takes(&text) => Inbox::Absent,
-            (Some(_), Some(text)) if again(&text) => Inbox::Later,
+            (Some(_), Some(text)) if too_many || again(&text) => Inbox::Later,
             (Some(_), _) => Inbox::Ready,
         };
         let means = Means { bridge, inbox };
@@ -233,10 +234,16 @@ impl Agent {
         };
         let ack =
             |id| Ack { id, outcome: AckOutcome::Refused, prompt_id: None, why: Some(receipt.status.clone()) };
-        if let Some(id) = is_of(&self.route) {
+        let (queued, steered) = (is_of(&self.route), is_of(&self.steering));
+        let ours = queued.is_some() || steered.is_some();
+        if let (true, Some(live)) = (ours && receipt.is_too_many(), &mut self.live) {
+            live.in_inbox = None;
+            live.inbox_again = Some(Instant::now() + AFTER_TOO_MANY);
+        }
+        if let Some(id) = queued {
             self.refuse(&id);
             self.deliver(Event::Acked(ack(id))).await;
-        } else if let Some(id) = is_of(&self.steering) {
+        } else if let Some(id) = steered {
             self.steer(Event::Acked(ack(id))).await;
         }
     }

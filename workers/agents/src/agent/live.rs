@@ -120,6 +120,7 @@ impl Agent {
             tools: Tools::Listed,
             shown: Some(Route::Paste),
             in_inbox: None,
+            inbox_again: None,
         });
     }
 

@@ -183,6 +183,8 @@ pub(super) struct Live {
     pub(super) shown: Option<Route>,
     /// The last text that went into its peer inbox, and when.
     pub(super) in_inbox: Option<(String, Instant)>,
+    /// When it takes messages again, after it dropped one since too many had come.
+    pub(super) inbox_again: Option<Instant>,
 }
 
 /// Who waits for a stop or start to be over.

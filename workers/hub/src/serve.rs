@@ -151,7 +151,13 @@ impl Handler for Hub {
             R::AuthAgent(r) => hub.read(move |db| agent::authenticate(db, &r)).await,
             R::NextDelivery(r) => hub.read(move |db| delivery::next(db, &r.agent)).await,
             R::BeginHandover(r) => hub.write(move |tx, tmux| delivery::begin(tx, tmux, &r)).await,
-            R::ReportOutcome(r) => hub.write(move |tx, _| delivery::outcome(tx, &r)).await,
+            R::ReportOutcome(r) => {
+                // A hook that could not reach us may have left as a file what says the contrary.
+                if !matches!(r.outcome, leo_ipc::delivery::Outcome::Delivered { .. }) {
+                    hub.drain_spool().await;
+                }
+                hub.write(move |tx, _| delivery::outcome(tx, &r)).await
+            }
             R::OpenTurns(r) => hub.read(move |db| delivery::open_turns(db, &r)).await,
             R::BindTurn(r) => hub.write(move |tx, _| delivery::bind(tx, &r).map(|()| Done {})).await,
             R::PromptRefused(r) => {

@@ -568,25 +568,3 @@ async fn a_restart_goes_on_where_it_stopped() {
     let after = bed.ask(ListEvents { after: before.head, limit: 500 }).await.unwrap();
     assert_eq!((after.epoch, after.events[0].seq), (before.epoch, before.head + 1));
 }
-
-#[tokio::test]
-async fn spooled_hooks_are_read_before_anything_newer() {
-    let bed = bed().await;
-    bed.send("one", None).await.unwrap();
-    bed.hand_over().await;
-    let dir = bed.hub.home.spool();
-    std::fs::create_dir_all(&dir).unwrap();
-    let report = |key: &str, event: HookEvent| ReportHook {
-        hook_key: key.into(),
-        token: "t1".into(),
-        at_ms: 5,
-        event,
-        source: Reporter::Hook,
-    };
-    let spooled = serde_json::to_string(&report("k1", submit("p1", "[Leo Chat] one"))).unwrap();
-    std::fs::write(dir.join("5-k1.json"), spooled).unwrap();
-    std::fs::write(dir.join("6-k2.json"), "{broken").unwrap();
-    bed.hook("t1", stop("p1", "the answer")).await.unwrap();
-    assert_eq!(bed.thread().await.last().unwrap().text, "the answer");
-    assert_eq!(std::fs::read_dir(dir).unwrap().count(), 0);
-}

@@ -10,8 +10,8 @@ use super::route::{Action, Giving, Job, NO_EVIDENCE, SEARCH_EVERY, SILENT, State
 use leo_ipc::chat::Route;
 use std::time::{Duration, Instant};
 
-/// A hook of a process that was killed may still be on its way to the hub: it bounds itself to a second,
-/// and what it then left behind as a file is read within two.
+/// A hook of a process that was killed may still be on its way to the hub: it bounds itself to a second.
+/// What it then left behind as a file the hub reads before it believes that nothing was applied.
 const LAST_HOOKS: Duration = Duration::from_secs(3);
 
 /// A message is given to the peer inbox again only this long: later Claude no longer takes the same text

@@ -324,8 +324,8 @@ impl Worker {
         self.out.clone()
     }
 
-    /// Says that the worker is ready, and beats from now on when it is asked to: `probe` goes through the loop that does
-    /// the work and returns when it came round, so that a deadlock looks like one.
+    /// Says that the worker is ready, and beats from now on when it is asked to: `probe` goes through the
+    /// loop that does the work and returns when it came round, so that a deadlock looks like one.
     ///
     /// # Errors
     /// When the supervisor is gone.

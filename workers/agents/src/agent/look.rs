@@ -243,8 +243,7 @@ impl Agent {
                 Found::Turn { prompt_id } => prompt_id,
                 Found::Absorbed => None,
                 Found::Refused { why } => {
-                    self.refused(launch.clone(), message_id, None, why).await;
-                    self.take_out(&for_paste(&prompt)).await;
+                    self.refused(launch.clone(), message_id, &prompt, None, why).await;
                     continue;
                 }
             };
@@ -254,8 +253,7 @@ impl Agent {
         for Started { message_id, prompt, handed_ms } in turns.doubtful {
             match self.search(prompt.clone(), Some(handed_ms)).await {
                 Some(Found::Refused { why }) => {
-                    self.refused(launch.clone(), message_id, None, why).await;
-                    self.take_out(&for_paste(&prompt)).await;
+                    self.refused(launch.clone(), message_id, &prompt, None, why).await;
                 }
                 Some(Found::Turn { .. } | Found::Absorbed) => self.was_a_turn(message_id).await,
                 None => {}
@@ -273,8 +271,7 @@ impl Agent {
         if let Some(Started { message_id, prompt, handed_ms }) = started {
             match self.search(prompt.clone(), Some(handed_ms)).await {
                 Some(Found::Refused { why }) => {
-                    self.refused(launch, message_id, Some(prompt_id), why).await;
-                    return self.take_out(&for_paste(&prompt)).await;
+                    return self.refused(launch, message_id, &prompt, Some(prompt_id), why).await;
                 }
                 Some(Found::Turn { .. } | Found::Absorbed) => proven = Some(message_id),
                 None if self.watch.check_again() => return,
@@ -295,10 +292,18 @@ impl Agent {
     }
 
     /// A hook of the person's own refused a prompt after ours had told of it.
-    async fn refused(&self, launch: LaunchId, message_id: MessageId, prompt_id: Option<String>, why: String) {
+    async fn refused(
+        &self,
+        launch: LaunchId,
+        message_id: MessageId,
+        prompt: &str,
+        prompt_id: Option<String>,
+        why: String,
+    ) {
         tracing::info!(agent = %self.name, message = %message_id, why, "a hook refused it");
         let refused = PromptRefused { agent: self.name.clone(), launch, message_id, prompt_id, why };
         self.shared.hub.tell("refused prompt", refused).await;
+        self.take_out(&for_paste(prompt)).await;
     }
 
     /// Takes a pasted prompt of ours out of the composer, into which Claude puts back what a hook refused.
